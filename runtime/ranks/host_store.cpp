@@ -50,8 +50,9 @@ void HostStore::begin(size_t exchange, const std::byte*, const std::vector<Part>
   for (const Part& part : received) in.push_back({part.rank, part.data, part.bytes});
   const std::string& what = of_.names()[exchange];
   if (of_.program().exchanges[exchange].travels()) {
+    Courier& courier = transport_.courier();
     travels_ = true;
-    transport_.courier().begin(std::move(out), std::move(in), what);
+    courier.begin(std::move(out), std::move(in), what);
   } else {
     located(exchange, [&] { transport_.exchange(out, in, what); });
   }

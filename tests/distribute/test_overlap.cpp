@@ -7,6 +7,7 @@
 
 #include "core/distribute/overlap/overlap.h"
 #include "tests/distribute/random_layouts.h"
+#include "tests/distribute/random_stencils.h"
 #include "tests/distribute/sharded_run.h"
 #include "tests/random/agreement/agreement.h"
 #include "tests/random/random_program.h"
@@ -72,6 +73,18 @@ void expect_same_bytes(const PartitionedProgram& before, const PartitionedProgra
 }
 
 // How many ranks divide a statement.
+size_t expect_same_meaning(const BoundProgram& program, const PartitionedProgram& p,
+                           const std::vector<HostTensor>& inputs) {
+  Overlapped o = overlapped_ranks(p);
+  expect_same_bits(run_ranks(p, program, inputs), run_ranks(o.parts, program, inputs));
+  expect_same_bytes(p, o.parts);
+  for (const RankProgram& rank : o.parts.ranks) {
+    auto text = std::make_shared<const Source>(Source{"rank", print(rank)});
+    EXPECT_EQ(print(parse_rank_program(text)), text->text);
+  }
+  return o.divided();
+}
+
 size_t expect_same_meaning(uint64_t seed, bool divide, const RandomOptions& options = {}) {
   RandomCase drawn = random_case(seed, options);
   BoundProgram program = bind_text(drawn.text, drawn.types);
@@ -79,16 +92,8 @@ size_t expect_same_meaning(uint64_t seed, bool divide, const RandomOptions& opti
   SCOPED_TRACE("seed " + std::to_string(seed) + ", mesh " + layouts.mesh + "\n" + layouts.layouts +
                drawn.text);
   try {
-    PartitionedProgram p = divided(program, layouts.mesh, layouts.layouts, divide);
-    Overlapped o = overlapped_ranks(p);
-    expect_same_bits(run_ranks(p, program, drawn.inputs),
-                     run_ranks(o.parts, program, drawn.inputs));
-    expect_same_bytes(p, o.parts);
-    for (const RankProgram& rank : o.parts.ranks) {
-      auto text = std::make_shared<const Source>(Source{"rank", print(rank)});
-      EXPECT_EQ(print(parse_rank_program(text)), text->text);
-    }
-    return o.divided();
+    return expect_same_meaning(program, divided(program, layouts.mesh, layouts.layouts, divide),
+                               drawn.inputs);
   } catch (const Failure& failure) {
     ADD_FAILURE() << failure.diagnostic().message;
     return 0;
@@ -109,6 +114,22 @@ TEST(Overlap, RealsNanAndInfinities) {
   RandomOptions reals;
   reals.real_values = true;
   for (uint64_t seed : seeds(29000, 40)) expect_same_meaning(seed, false, reals);
+}
+
+// Windows wider than shards, strided, dilated, with boundary rules; gradients.
+TEST(Overlap, RandomStencilsKeepTheirBits) {
+  size_t divided_ranks = 0;
+  for (uint64_t seed : seeds(51000, 200)) {
+    RandomStencils drawn = random_stencils(seed);
+    SCOPED_TRACE("seed " + std::to_string(seed) + ", " + drawn.text());
+    try {
+      PartitionedProgram p = divided(drawn.program, drawn.mesh, drawn.layouts);
+      divided_ranks += expect_same_meaning(drawn.program, p, drawn.inputs);
+    } catch (const std::exception& failure) {
+      ADD_FAILURE() << failure.what();
+    }
+  }
+  EXPECT_GT(divided_ranks, 100U);
 }
 
 BoundProgram bound(const std::string& text, const std::vector<Shape>& shapes) {

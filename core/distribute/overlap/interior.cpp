@@ -7,6 +7,15 @@
 namespace tile {
 namespace {
 
+// Whether the tensor in which the cells are has more cells before them or behind them than the
+// dimension has: what lies beyond an end of that may be a cell there.
+bool is_wider(const BoundProgram& program, TensorId tensor, const Arrived& arrived, size_t d) {
+  int64_t before = arrived.at[d], size = arrived.box.hi[d] - arrived.box.lo[d];
+  int64_t behind = program.tensors[arrived.from].shape[d] - before - size;
+  return before > arrived.box.lo[d] ||
+         behind > program.tensors[tensor].shape[d] - arrived.box.hi[d];
+}
+
 // Whether a rule that acts at the ends of the dimension acts at the same ends there. Where cells at
 // an end are not among those that have arrived nothing that is needed lies beyond it.
 bool same_ends(const BoundProgram& program, TensorId tensor, const Arrived& arrived, size_t d) {
@@ -22,18 +31,14 @@ bool same_ends(const BoundProgram& program, TensorId tensor, const Arrived& arri
 void read_there(const BoundProgram& program, Piece& piece, Access& load, const Need& need,
                 const Arrived& arrived) {
   const Shape& shape = program.tensors[load.tensor].shape;
-  const Shape& there = program.tensors[arrived.from].shape;
   for (size_t d = 0; d < load.index.size(); ++d) {
     Index& index = load.index[d];
     if (index.value >= 0) continue;
-    if (need.reach[d] == Reach::inside) index.boundary = Boundary::in_range;
-    int64_t size = arrived.box.hi[d] - arrived.box.lo[d];
-    bool wider = arrived.at[d] > arrived.box.lo[d] ||
-                 there[d] - arrived.at[d] - size > shape[d] - arrived.box.hi[d];
     // Points that are out of range here are none there either.
-    if (wider && index.boundary == Boundary::in_range) {
+    if (index.boundary == Boundary::in_range && is_wider(program, load.tensor, arrived, d)) {
       piece.constraints.push_back({index.affine, 0, shape[d], true});
     }
+    if (need.reach[d] == Reach::inside) index.boundary = Boundary::in_range;
     index.affine = index.affine - constant_affine(arrived.box.lo[d] - arrived.at[d]);
   }
   load.tensor = arrived.from;
@@ -56,15 +61,29 @@ bool share_iterators(const Affine& a, const Affine& b) {
   return false;
 }
 
+// How a need goes beyond what has arrived along a dimension.
+struct Beyond {
+  bool low = false, high = false;
+  bool rule = false;  // what a boundary rule gives there is something else
+  bool any() const { return low || high || rule; }
+};
+Beyond ways_beyond(const BoundProgram& program, TensorId tensor, const Need& need,
+                   const Arrived& arrived, size_t d) {
+  // Nothing in the dimension: all is beyond its ends, and has to be there, too.
+  if (need.box.lo[d] >= need.box.hi[d]) {
+    return {false, false, need.shift[d] != 0 || is_wider(program, tensor, arrived, d)};
+  }
+  bool ruled = need.reach[d] != Reach::inside && !same_ends(program, tensor, arrived, d);
+  return {need.box.lo[d]<arrived.box.lo[d], need.box.hi[d]> arrived.box.hi[d],
+          need.shift[d] != 0 || ruled};
+}
+
 }  // namespace
 
 bool has_arrived(const BoundProgram& program, TensorId tensor, const Need& need,
                  const Arrived& arrived) {
-  if (!contains(arrived.box, need.box)) return false;
   for (size_t d = 0; d < need.box.dims(); ++d) {
-    if (need.shift[d] != 0) return false;
-    if (need.reach[d] == Reach::inside) continue;
-    if (!same_ends(program, tensor, arrived, d)) return false;
+    if (ways_beyond(program, tensor, need, arrived, d).any()) return false;
   }
   return true;
 }
@@ -86,14 +105,12 @@ void Interior::visit_excesses(const Box& box, const Visit& visit) const {
       if (known == arrived_.end() || needs.empty) continue;
       const Arrived& arrived = known->second;
       const Need& need = needs.loads[l];
-      if (has_arrived(program_, tensor, need, arrived)) continue;
       for (size_t d = 0; d < need.box.dims(); ++d) {
-        bool low = need.box.lo[d]<arrived.box.lo[d], high = need.box.hi[d]> arrived.box.hi[d];
-        bool rule = need.shift[d] != 0 ||
-                    (need.reach[d] != Reach::inside && !same_ends(program_, tensor, arrived, d));
-        if (low && visit(Excess{tensor, d, Excess::Side::low})) return;
-        if (high && visit(Excess{tensor, d, Excess::Side::high})) return;
-        if (!low && !high && rule && visit(Excess{tensor, d, Excess::Side::rule})) return;
+        Beyond beyond = ways_beyond(program_, tensor, need, arrived, d);
+        if (beyond.low && visit(Excess{tensor, d, Excess::Side::low})) return;
+        if (beyond.high && visit(Excess{tensor, d, Excess::Side::high})) return;
+        bool rule = beyond.rule && !beyond.low && !beyond.high;
+        if (rule && visit(Excess{tensor, d, Excess::Side::rule})) return;
       }
     }
   }
@@ -168,29 +185,28 @@ std::optional<Box> Interior::box() const {
   return box;
 }
 
-PartOfContraction part_of(const BoundProgram& program, const Contraction& c, const Box& box,
-                          TensorId part, const std::vector<ArrivedCells>& arrived) {
-  PartOfContraction result{c, {}};
-  result.what.outputs.assign(c.outputs.size(), part);
-  result.what.pieces.clear();
+Contraction part_of(const BoundProgram& program, const Contraction& c, const Box& box,
+                    TensorId part, const std::vector<ArrivedCells>& arrived) {
+  Contraction result = c;
+  result.outputs.assign(c.outputs.size(), part);
+  result.pieces.clear();
   for (Piece piece : c.pieces) {
     PieceNeeds needs = needs_of(program, piece, box, {});
     if (needs.empty) continue;
     for (size_t l = 0; l < piece.loads.size(); ++l) {
       Access& load = piece.loads[l];
-      TensorId tensor = load.tensor;
       const Need& need = needs.loads[l];
       for (const ArrivedCells& cells : arrived) {
-        auto known = cells.find(tensor);
-        if (known == cells.end() || !has_arrived(program, tensor, need, known->second)) continue;
+        auto known = cells.find(load.tensor);
+        if (known == cells.end() || !has_arrived(program, load.tensor, need, known->second)) {
+          continue;
+        }
         read_there(program, piece, load, need, known->second);
         break;
       }
-      auto [reads, fresh] = result.reads.emplace(load.tensor, need.box);
-      if (load.tensor == tensor && !fresh) reads->second = hull(reads->second, need.box);
     }
     restrict_stores(piece, box, part);
-    result.what.pieces.push_back(std::move(piece));
+    result.pieces.push_back(std::move(piece));
   }
   return result;
 }

@@ -53,13 +53,8 @@ bool has_arrived(const BoundProgram& program, TensorId tensor, const Need& need,
                  const Arrived& arrived);
 
 // The contraction for a box of its result alone, which `part` has. Where all that a load needs is
-// among the cells that have arrived it reads them where they are; other loads stay. `reads`: of
-// each tensor that loads name then, the hull of what they need.
-struct PartOfContraction {
-  Contraction what;
-  std::map<TensorId, Box> reads;
-};
-PartOfContraction part_of(const BoundProgram& program, const Contraction& c, const Box& box,
-                          TensorId part, const std::vector<ArrivedCells>& arrived);
+// among the cells that have arrived it reads them where they are; other loads stay.
+Contraction part_of(const BoundProgram& program, const Contraction& c, const Box& box,
+                    TensorId part, const std::vector<ArrivedCells>& arrived);
 
 }  // namespace tile

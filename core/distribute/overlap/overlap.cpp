@@ -102,7 +102,7 @@ class Overlapper {
       if (c != nullptr && !under_way_.empty())
         times_.early_ns += model_.compute_ns(out_.program, *c);
       out_.program.statements.push_back(statement);
-    } else if (mode_ == Overlap::never || c == nullptr || !divide(*c, reads)) {
+    } else if (c == nullptr || !divide(*c, reads)) {
       for (TensorId id : written_by(statement)) late_[id] = true;
       waiting_.push_back(statement);
     }
@@ -126,8 +126,7 @@ class Overlapper {
     times_.divided = true;
     serve(reads);
     if (edges.empty()) {
-      out_.program.statements.emplace_back(
-          part_of(out_.program, c, whole, result, {arrived_}).what);
+      out_.program.statements.emplace_back(part_of(out_.program, c, whole, result, {arrived_}));
       return true;
     }
     divide_at(c, *inner, edges);
@@ -166,12 +165,12 @@ class Overlapper {
   void divide_at(const Contraction& c, const Box& inner, const std::vector<Box>& edges) {
     TensorId result = c.outputs[0];
     TensorId first = declare_part(result, inner, ".inner");
-    out_.program.statements.emplace_back(part_of(out_.program, c, inner, first, {arrived_}).what);
+    out_.program.statements.emplace_back(part_of(out_.program, c, inner, first, {arrived_}));
     std::vector<ArrivedCells> behind = cells_behind();
     std::vector<std::pair<Box, TensorId>> parts;
     for (const Box& box : edges) {
       TensorId part = declare_part(result, box, ".edge");
-      waiting_.emplace_back(part_of(out_.program, c, box, part, behind).what);
+      waiting_.emplace_back(part_of(out_.program, c, box, part, behind));
       parts.emplace_back(box, part);
     }
     std::vector<int64_t> origin(inner.dims(), 0);

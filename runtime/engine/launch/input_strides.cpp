@@ -113,10 +113,12 @@ void drop_unfit_output_strides(Executable& executable) {
   bool on_gpu = is_gpu(executable.engine->target());
   for (size_t o = 0; o < executable.output_strides.size(); ++o) {
     std::vector<int64_t>& strides = executable.output_strides[o];
+    if (strides.empty()) continue;
     TensorId id = p.outputs[o];
     size_t named = 0;
     for (TensorId other : p.outputs) named += storage_of(p, other) == storage_of(p, id);
-    bool fits = named == 1 && !on_gpu && !p.tensors[id].view_of && !contains(p.inputs, id);
+    bool fits = named == 1 && !on_gpu && !p.tensors[id].view_of && !contains(p.inputs, id) &&
+                p.tensors[id].shape.size() == strides.size();
     for (const BoundStatement& s : p.statements) {
       bool plain = std::holds_alternative<Contraction>(s);
       if (contains(written_by(s), id)) fits = fits && plain;
