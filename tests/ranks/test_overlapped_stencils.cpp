@@ -15,6 +15,16 @@ namespace {
 
 class OverlappedStencils : public testing::Test {
  protected:
+  // The sign of a sum that is zero is the kernel's.
+  static std::string different_cell(const HostTensor& one, const HostTensor& other) {
+    for (int64_t i = 0; i < one.count(); ++i) {
+      Scalar a = one.at(i), b = other.at(i);
+      bool zeros = is_float(a.type) && a.f == 0 && b.f == 0;
+      if (!zeros && !same_value(a, b)) return "cell " + std::to_string(i);
+    }
+    return one.count() == other.count() ? "" : "another shape";
+  }
+
   std::shared_ptr<Engine> engine_of(const std::string& backend) {
     EngineOptions options;
     options.backend = backend;
@@ -36,7 +46,7 @@ class OverlappedStencils : public testing::Test {
         std::vector<HostTensor> one = blocking.run(drawn.inputs);
         std::vector<HostTensor> other = overlapping.run(drawn.inputs);
         EXPECT_EQ(difference(expected, one, true), "");
-        for (size_t o = 0; o < one.size(); ++o) EXPECT_EQ(one[o].bytes, other[o].bytes);
+        for (size_t o = 0; o < one.size(); ++o) EXPECT_EQ(different_cell(one[o], other[o]), "");
       }
     } catch (const std::exception& failure) {
       ADD_FAILURE() << failure.what();
