@@ -61,6 +61,23 @@ bool share_iterators(const Affine& a, const Affine& b) {
   return false;
 }
 
+// The end of which dimension has to go so that nothing needs the hole: one at which the hole is, or
+// else the low one of a dimension that it does not fill.
+struct End {
+  size_t dim = 0;
+  bool low = true;
+};
+End end_of(const Box& hole, const Box& box) {
+  std::optional<End> any;
+  for (size_t d = 0; d < box.dims(); ++d) {
+    bool low = hole.lo[d] == box.lo[d], high = hole.hi[d] == box.hi[d];
+    if (low && high) continue;
+    if (low || high) return {d, low};
+    any = End{d, true};
+  }
+  return any.value_or(End{});
+}
+
 // How a need goes beyond what has arrived along a dimension.
 struct Beyond {
   bool low = false, high = false;
@@ -73,9 +90,17 @@ Beyond ways_beyond(const BoundProgram& program, TensorId tensor, const Need& nee
   if (need.box.lo[d] >= need.box.hi[d]) {
     return {false, false, need.shift[d] != 0 || is_wider(program, tensor, arrived, d)};
   }
+  Beyond beyond;
+  beyond.low = need.box.lo[d] < arrived.box.lo[d];
+  beyond.high = need.box.hi[d] > arrived.box.hi[d];
   bool ruled = need.reach[d] != Reach::inside && !same_ends(program, tensor, arrived, d);
-  return {need.box.lo[d]<arrived.box.lo[d], need.box.hi[d]> arrived.box.hi[d],
-          need.shift[d] != 0 || ruled};
+  beyond.rule = need.shift[d] != 0 || ruled;
+  for (const Box& hole : arrived.holes) {
+    if (!overlap(need.box, hole)) continue;
+    End end = end_of(hole, arrived.box);
+    if (end.dim == d) (end.low ? beyond.low : beyond.high) = true;
+  }
+  return beyond;
 }
 
 }  // namespace

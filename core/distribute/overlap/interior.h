@@ -15,6 +15,7 @@ struct Arrived {
   Box box;  // of the tensor
   TensorId from;
   std::vector<int64_t> at;  // where the box's first cell is there
+  std::vector<Box> holes;   // in the box: cells that are not there
 };
 using ArrivedCells = std::map<TensorId, Arrived>;
 

@@ -55,19 +55,41 @@ class Overlapper {
     if (!what.reduction) note_own_cells(what);
   }
 
-  // The largest part that the rank gives itself is where it was.
+  // What the rank gives itself is where it was: of parts that lie alike there and in the result
+  // those with the most cells.
   void note_own_cells(const Exchange& what) {
-    int64_t most = 0;
+    std::map<std::vector<int64_t>, std::vector<Box>> alike;  // by the way from the result to there
     auto own = [&](const Exchange::Part& part) { return part.rank == rank_; };
     auto sent = std::ranges::find_if(what.sends, own);
     for (const Exchange::Part& part : what.receives) {
       if (!own(part)) continue;
-      if (part.box.count() > most) {
-        most = part.box.count();
-        arrived_[what.result] = {part.box, what.source, sent->box.lo};
-      }
+      if (!part.box.empty()) alike[relative(sent->box, part.box.lo).lo].push_back(part.box);
       sent = std::find_if(sent + 1, what.sends.end(), own);
     }
+    int64_t most = 0;
+    for (const auto& [way, boxes] : alike) {
+      int64_t cells = 0;
+      for (const Box& box : boxes) cells += box.count();
+      if (cells > most) arrived_[what.result] = arrived_by(what.source, way, boxes);
+      most = std::max(most, cells);
+    }
+  }
+
+  static Arrived arrived_by(TensorId from, const std::vector<int64_t>& way,
+                            const std::vector<Box>& boxes) {
+    Arrived arrived{boxes[0], from, {}, {}};
+    for (const Box& box : boxes) arrived.box = hull(arrived.box, box);
+    arrived.at = moved(arrived.box, way).lo;
+    arrived.holes.push_back(arrived.box);
+    for (const Box& box : boxes) {
+      std::vector<Box> left;
+      for (const Box& hole : arrived.holes) {
+        for (Box& rest : difference(hole, box)) left.push_back(std::move(rest));
+      }
+      arrived.holes = std::move(left);
+    }
+    std::erase_if(arrived.holes, [](const Box& hole) { return hole.empty(); });
+    return arrived;
   }
 
   // What travels ends here, and what waits for it runs.
@@ -174,7 +196,7 @@ class Overlapper {
       parts.emplace_back(box, part);
     }
     std::vector<int64_t> origin(inner.dims(), 0);
-    arrived_[result] = {inner, first, origin};
+    arrived_[result] = {inner, first, origin, {}};
     edges_[result] = std::move(parts);
     late_[result] = true;
   }
@@ -187,7 +209,7 @@ class Overlapper {
       for (size_t i = 0; i < parts.size(); ++i) {
         if (cells.size() <= i) cells.emplace_back();
         const auto& [box, part] = parts[i];
-        cells[i][whole] = {box, part, std::vector<int64_t>(box.dims(), 0)};
+        cells[i][whole] = {box, part, std::vector<int64_t>(box.dims(), 0), {}};
       }
     }
     return cells;
