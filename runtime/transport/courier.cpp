@@ -1,10 +1,17 @@
 #include "runtime/transport/courier.h"
 
-#include <atomic>
+#include <chrono>
 #include <system_error>
 #include <utility>
 
 namespace tile {
+namespace {
+
+// How long an exchange leaves the processor to the computation beside it before it looks again: a
+// look takes about a hundredth of that.
+constexpr std::chrono::microseconds kBetweenLooks(50);
+
+}  // namespace
 
 // The control of a job: that of whoever began it, until the courier is stopped.
 class Courier::Stop final : public Control {
@@ -67,16 +74,40 @@ void Courier::begin(std::vector<SentPart> sent, std::vector<ReceivedPart> receiv
 }
 
 void Courier::end() {
-  if (!thread_.joinable()) {
-    Job job = std::move(jobs_.front());
-    jobs_.pop_front();
-    transport_.exchange(job.sent, job.received, job.what);
-    return;
-  }
   std::unique_lock lock(mutex_);
+  if (made_ == 0 && !under_way_ && !failure_) return make_here(lock);
+  awaited_ = true;
+  changed_.notify_all();
   changed_.wait(lock, [&] { return made_ > 0 || failure_; });
+  awaited_ = false;
   if (made_ == 0) std::rethrow_exception(failure_);
   --made_;
+}
+
+// The other thread would have to wake first.
+void Courier::make_here(std::unique_lock<std::mutex>& lock) {
+  Job job = std::move(jobs_.front());
+  jobs_.pop_front();
+  under_way_ = true;
+  lock.unlock();
+  std::exception_ptr failure;
+  try {
+    transport_.exchange(job.sent, job.received, job.what);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  lock.lock();
+  under_way_ = false;
+  failure_ = failure;
+  changed_.notify_all();
+  if (failure) std::rethrow_exception(failure);
+}
+
+bool Courier::rest() {
+  std::unique_lock lock(mutex_);
+  if (awaited_ || stopped_) return false;
+  changed_.wait_for(lock, kBetweenLooks, [&] { return awaited_ || stopped_; });
+  return true;
 }
 
 void Courier::stop(const std::string& why) noexcept {
@@ -94,7 +125,8 @@ void Courier::stop(const std::string& why) noexcept {
 void Courier::work() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [&] { return leaves_ || (!jobs_.empty() && !failure_ && !stopped_); });
+    changed_.wait(
+        lock, [&] { return leaves_ || (!jobs_.empty() && !under_way_ && !failure_ && !stopped_); });
     if (leaves_) return;
     Job job = std::move(jobs_.front());
     jobs_.pop_front();
@@ -120,7 +152,14 @@ void Courier::work() {
 void Courier::make(const Job& job) {
   Stop control(*this, job.control);
   Controlled now(&control);
-  transport_.exchange(job.sent, job.received, job.what);
+  transport_.rest_ = [this] { return rest(); };
+  try {
+    transport_.exchange(job.sent, job.received, job.what);
+  } catch (...) {
+    transport_.rest_ = nullptr;
+    throw;
+  }
+  transport_.rest_ = nullptr;
 }
 
 }  // namespace tile

@@ -29,8 +29,8 @@ class Courier {
   // stopped.
   void begin(std::vector<SentPart> sent, std::vector<ReceivedPart> received, std::string what);
   // Waits for the first one that has begun and not ended. Throws what Transport::exchange throws,
-  // also if that was in an exchange before. Where there is no other thread the exchange is made
-  // now.
+  // also if that was in an exchange before. What the other thread has not come to, or where there
+  // is none, is made here.
   void end();
   // Gives up what has begun, and tells other ranks why. Returns when nothing is under way.
   void stop(const std::string& why) noexcept;
@@ -47,6 +47,9 @@ class Courier {
   bool has_thread();
   void work();
   void make(const Job& job);
+  void make_here(std::unique_lock<std::mutex>& lock);
+  // Between two looks of an exchange; see Transport::rest.
+  bool rest();
 
   Transport& transport_;
   std::thread thread_;
@@ -55,6 +58,7 @@ class Courier {
   std::deque<Job> jobs_;  // that have begun and are not made; the first one may be under way
   size_t made_ = 0;       // that have not ended
   bool under_way_ = false;
+  bool awaited_ = false;  // whoever began it does nothing else any more
   std::exception_ptr failure_;
   std::optional<std::string> stopped_;  // why
   bool leaves_ = false;

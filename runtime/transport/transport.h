@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -55,7 +56,16 @@ class Transport {
   // the transport is called. It is there from the first call on.
   Courier& courier();
 
+ protected:
+  // Where an exchange looks again and again whether something has moved: what it does between two
+  // looks, so that a computation beside it has the processor. False, or none: nothing computes, and
+  // it waits as it likes.
+  const std::function<bool()>& rest() const { return rest_; }
+
  private:
+  friend class Courier;
+
+  std::function<bool()> rest_;
   std::unique_ptr<Courier> courier_;
 };
 

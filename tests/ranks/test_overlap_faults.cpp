@@ -21,15 +21,21 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr double kTimeout = 0.2;
+constexpr const char* kSilent = "rank: rank 1 of 2 was silent for 0.2 s in the halo of A";
+
+// What an exchange of rank 0 is given.
+struct Call {
+  tile_received_part received;
+  std::function<bool()> is_over, rest;  // rest: none where nothing computes
+  tile_transport_fault& fault;
+};
 
 // The end of rank 0 of two, whose exchanges do what a test says.
 struct Wire {
-  std::function<int(const tile_received_part&, const std::function<bool()>& is_over,
-                    tile_transport_fault&)>
-      exchange;
+  std::function<int(const Call&)> exchange;
   std::vector<std::string> told;         // to rank 1
   std::vector<std::thread::id> threads;  // that made exchanges
-  std::atomic<bool> under_way{false};
+  std::atomic<size_t> begun{0}, over{0};
 
   std::unique_ptr<PluginTransport> end(bool one_thread = false) {
     tile_transport table{};
@@ -48,15 +54,17 @@ struct Wire {
  private:
   static int make_exchange(void* state, const tile_sent_part*, size_t,
                            const tile_received_part* received, size_t count, double,
-                           int (*poll)(void*), void* user, tile_transport_fault* fault) {
+                           int (*poll)(void*), int (*rest)(void*), void* user,
+                           tile_transport_fault* fault) {
     auto& self = *static_cast<Wire*>(state);
     EXPECT_EQ(count, 1U);
     self.threads.push_back(std::this_thread::get_id());
     fault->rank = 1;
-    self.under_way = true;
-    int end =
-        self.exchange(received[0], [&] { return poll != nullptr && poll(user) != 0; }, *fault);
-    self.under_way = false;
+    ++self.begun;
+    Call call{received[0], [&] { return poll != nullptr && poll(user) != 0; }, nullptr, *fault};
+    if (rest != nullptr) call.rest = [&] { return rest(user) != 0; };
+    int end = self.exchange(call);
+    ++self.over;
     return end;
   }
 };
@@ -74,14 +82,15 @@ int wait_for_end(const std::function<bool()>& is_over) {
   return TILE_EXCHANGE_CANCELLED;
 }
 
-// Work on its own thread is over once the exchange is under way; on the transport's it never is.
-class OverOnceUnderWay final : public Control {
+// Work on its own thread goes on, or is over, once the other thread makes the exchange; there it
+// never is.
+class OnceUnderWay final : public Control {
  public:
-  explicit OverOnceUnderWay(Wire& wire) : wire_(wire) {}
+  OnceUnderWay(Wire& wire, bool is_over) : wire_(wire), is_over_(is_over) {}
   bool is_over() noexcept override {
     if (std::this_thread::get_id() != own_) return false;
-    while (!wire_.under_way) std::this_thread::yield();
-    return true;
+    while (wire_.begun == before_) std::this_thread::yield();
+    return is_over_;
   }
   Failure reason(Span) const override {
     Diagnostic why;
@@ -93,6 +102,8 @@ class OverOnceUnderWay final : public Control {
 
  private:
   Wire& wire_;
+  bool is_over_;
+  size_t before_ = wire_.begun;
   std::thread::id own_ = std::this_thread::get_id();
 };
 
@@ -150,12 +161,12 @@ class FaultsBesideOverlap : public testing::Test {
 };
 
 TEST_F(FaultsBesideOverlap, WithoutOneTheOtherThreadMakesTheExchange) {
-  make("cpu");
-  wire_.exchange = [](const tile_received_part& part, const auto&, tile_transport_fault&) {
-    return deliver(part);
-  };
+  make("reference");
+  wire_.exchange = [](const Call& call) { return deliver(call.received); };
   auto end = wire_.end();
   for (int run = 0; run < 2; ++run) {
+    OnceUnderWay control(wire_, false);
+    Controlled now(&control);
     EXPECT_EQ(failure_of_run(*end), "");
     expect_values();
   }
@@ -164,32 +175,51 @@ TEST_F(FaultsBesideOverlap, WithoutOneTheOtherThreadMakesTheExchange) {
   EXPECT_EQ(wire_.threads[0], wire_.threads[1]) << "the thread stays";
 }
 
+// It rests until nothing is computed any more.
+TEST_F(FaultsBesideOverlap, AnExchangeLeavesTheProcessorToTheComputation) {
+  make("reference");
+  wire_.exchange = [&](const Call& call) {
+    EXPECT_TRUE(call.rest);
+    while (call.rest && call.rest()) {
+    }
+    return deliver(call.received);
+  };
+  auto end = wire_.end();
+  OnceUnderWay control(wire_, false);
+  Controlled now(&control);
+  EXPECT_EQ(failure_of_run(*end), "");
+  expect_values();
+  wire_.exchange = [&](const Call& call) {
+    EXPECT_FALSE(call.rest);
+    return deliver(call.received);
+  };
+  float cells[4];
+  ReceivedPart part{1, reinterpret_cast<std::byte*>(cells), sizeof cells};
+  end->exchange({}, {&part, 1}, "numbers");
+}
+
 TEST_F(FaultsBesideOverlap, ATableOfOneThreadIsCalledByThatAlone) {
   make("cpu");
-  wire_.exchange = [](const tile_received_part& part, const auto&, tile_transport_fault&) {
-    return deliver(part);
-  };
+  wire_.exchange = [](const Call& call) { return deliver(call.received); };
   auto end = wire_.end(true);
   EXPECT_EQ(failure_of_run(*end), "");
   expect_values();
   EXPECT_THAT(wire_.threads, ElementsAre(std::this_thread::get_id()));
-  wire_.exchange = [](const auto&, const auto&, tile_transport_fault&) {
-    return int{TILE_EXCHANGE_SILENT};
-  };
-  EXPECT_EQ(failure_of_run(*end), "rank: rank 1 of 2 was silent for 0.2 s in the halo of A");
+  wire_.exchange = [](const Call&) { return int{TILE_EXCHANGE_SILENT}; };
+  EXPECT_EQ(failure_of_run(*end), kSilent);
 }
 
 // The message may come long after the run has failed: its memory stays.
 TEST_F(FaultsBesideOverlap, MemoryStaysForAMessageThatCannotBeCalledBack) {
   make("cpu");
   tile_received_part place{};
-  wire_.exchange = [&](const tile_received_part& part, const auto&, tile_transport_fault& fault) {
-    place = part;
-    fault.in_flight = 1;
+  wire_.exchange = [&](const Call& call) {
+    place = call.received;
+    call.fault.in_flight = 1;
     return int{TILE_EXCHANGE_SILENT};
   };
   auto end = wire_.end();
-  EXPECT_EQ(failure_of_run(*end), "rank: rank 1 of 2 was silent for 0.2 s in the halo of A");
+  EXPECT_EQ(failure_of_run(*end), kSilent);
   EXPECT_THAT(wire_.told, ElementsAre(HasSubstr("rank 1 of 2 was silent")));
   executable_.reset();
   end.reset();
@@ -201,11 +231,9 @@ TEST_F(FaultsBesideOverlap, MemoryStaysForAMessageThatCannotBeCalledBack) {
 
 TEST_F(FaultsBesideOverlap, MemoryGoesWhereNothingIsOnItsWayAnyMore) {
   make("cpu");
-  wire_.exchange = [](const auto&, const auto&, tile_transport_fault&) {
-    return int{TILE_EXCHANGE_SILENT};
-  };
+  wire_.exchange = [](const Call&) { return int{TILE_EXCHANGE_SILENT}; };
   auto end = wire_.end();
-  EXPECT_EQ(failure_of_run(*end), "rank: rank 1 of 2 was silent for 0.2 s in the halo of A");
+  EXPECT_EQ(failure_of_run(*end), kSilent);
   executable_.reset();
   EXPECT_EQ(memory_.live(), 0U);
 }
@@ -217,21 +245,20 @@ TEST_F(FaultsBesideOverlap, AComputationThatFailsGivesUpTheExchange) {
     wire_.told.clear();
     size_t before = memory_.live();
     tile_received_part place{};
-    wire_.exchange = [&](const tile_received_part& part, const auto& is_over,
-                         tile_transport_fault& fault) {
-      place = part;
-      int result = wait_for_end(is_over);
-      std::memset(part.data, 0, part.bytes);
-      fault.in_flight = in_flight ? 1 : 0;
+    wire_.exchange = [&](const Call& call) {
+      place = call.received;
+      int result = wait_for_end(call.is_over);
+      std::memset(place.data, 0, place.bytes);
+      call.fault.in_flight = in_flight ? 1 : 0;
       return result;
     };
     auto end = wire_.end();
-    OverOnceUnderWay control(wire_);
     {
+      OnceUnderWay control(wire_, true);
       Controlled now(&control);
       EXPECT_EQ(failure_of_run(*end), "cancelled: enough");
     }
-    EXPECT_FALSE(wire_.under_way);
+    EXPECT_EQ(wire_.over, wire_.begun);
     EXPECT_THAT(wire_.told, ElementsAre(HasSubstr("enough")));
     if (!in_flight) {
       EXPECT_EQ(failure_of_run(*end), "rank: the mesh failed before the halo of A");

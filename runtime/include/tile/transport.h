@@ -58,11 +58,13 @@ typedef struct {
   void* state;        /* given to every function */
   /* Sends and receives all parts; parts between two ranks arrive in the order in which they are
    * given. Waits at most `timeout` seconds in which nothing moves, and asks `poll` every few
-   * milliseconds whether to give up. After anything but TILE_EXCHANGE_DONE only tell, hear and
-   * close are called. */
+   * milliseconds whether to give up. An exchange that looks again and again calls `rest` between
+   * two looks: it returns after some microseconds in which what the rank computes meanwhile had the
+   * processor, or 0 where the exchange is to wait as it likes. Both may be NULL. After anything but
+   * TILE_EXCHANGE_DONE only tell, hear and close are called. */
   int (*exchange)(void* state, const tile_sent_part* sent, size_t sent_count,
                   const tile_received_part* received, size_t received_count, double timeout,
-                  int (*poll)(void*), void* poll_user, tile_transport_fault* fault);
+                  int (*poll)(void*), int (*rest)(void*), void* user, tile_transport_fault* fault);
   /* Sends another rank a notice of at most TILE_NOTICE_BYTES. Waits for nobody. */
   void (*tell)(void* state, size_t rank, const void* notice, size_t bytes);
   /* Takes the next notice of any rank: returns its bytes, or -1 where none comes within `timeout`

@@ -215,8 +215,9 @@ static int waits_in_vain(const end_of_rank* end, const messages* m) {
   return 0;
 }
 
-static int wait_for(end_of_rank* end, messages* m, double timeout, int (*poll)(void*), void* user,
-                    tile_transport_fault* fault) {
+/* `pause`: see tile_transport.exchange, `rest`. */
+static int wait_for(end_of_rank* end, messages* m, double timeout, int (*poll)(void*),
+                    int (*pause)(void*), void* user, tile_transport_fault* fault) {
   double moved = now(), asked = moved, vain = moved;
   for (;;) {
     int code = MPI_SUCCESS;
@@ -245,13 +246,14 @@ static int wait_for(end_of_rank* end, messages* m, double timeout, int (*poll)(v
       asked = time;
       if (poll != NULL && poll(user) != 0) return TILE_EXCHANGE_CANCELLED;
     }
-    rest(time - moved);
+    if (pause == NULL || !pause(user)) rest(time - moved);
   }
 }
 
 static int mpi_exchange(void* state, const tile_sent_part* sent, size_t sent_count,
                         const tile_received_part* received, size_t received_count, double timeout,
-                        int (*poll)(void*), void* user, tile_transport_fault* fault) {
+                        int (*poll)(void*), int (*pause)(void*), void* user,
+                        tile_transport_fault* fault) {
   end_of_rank* end = state;
   size_t count = 0;
   for (size_t i = 0; i < sent_count; ++i) count += messages_of(sent[i].bytes);
@@ -260,8 +262,8 @@ static int mpi_exchange(void* state, const tile_sent_part* sent, size_t sent_cou
   int result;
   if (make_messages(&m, count)) {
     int code = start_all(end, &m, sent, sent_count, received, received_count);
-    result =
-        code == MPI_SUCCESS ? wait_for(end, &m, timeout, poll, user, fault) : broken(code, fault);
+    result = code == MPI_SUCCESS ? wait_for(end, &m, timeout, poll, pause, user, fault)
+                                 : broken(code, fault);
     if (result != TILE_EXCHANGE_DONE) {
       failed = 1;
       fault->in_flight = cancel_all(&m);

@@ -28,7 +28,7 @@ std::chrono::duration<double> seconds(double count) { return std::chrono::durati
 
 int exchange(void* state, const tile_sent_part* sent, size_t sent_count,
              const tile_received_part* received, size_t received_count, double timeout,
-             int (*)(void*), void*, tile_transport_fault* fault) {
+             int (*)(void*), int (*)(void*), void*, tile_transport_fault* fault) {
   auto& [shared, rank] = *static_cast<End*>(state);
   std::unique_lock lock(shared->mutex);
   for (size_t i = 0; i < sent_count; ++i) {
