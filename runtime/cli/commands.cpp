@@ -80,9 +80,7 @@ int command_emit(const std::string& file, const Inputs& inputs, const std::strin
     Division parts = divided(*program, given_layouts(*program, inputs), mesh);
     OverlapOptions overlap = overlap_of(*program->engine(), mesh);
     for (size_t r = 0; r < parts.parts.ranks.size(); ++r) {
-      const Mesh& of = parts.parts.distribution.mesh;
-      std::cout << "# rank " << r << "\n"
-                << print(overlapped(parts.parts.ranks[r], r, of, overlap).program);
+      std::cout << "# rank " << r << "\n" << print(overlapped(parts.parts, r, overlap).program);
     }
     return 0;
   }

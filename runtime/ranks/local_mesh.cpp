@@ -18,7 +18,7 @@ LocalMesh::LocalMesh(std::shared_ptr<LocalRanks> ranks,
   for (size_t r = 0; r < p_.ranks.size(); ++r) {
     OverlapOptions here = overlap;
     here.mode = overlap_on(*ranks_->engine(r), overlap.mode);
-    OverlappedProgram own = overlapped(p_.ranks[r], r, p_.distribution.mesh, here);
+    OverlappedProgram own = overlapped(p_, r, here);
     executables_.push_back(std::make_unique<RankExecutable>(
         ranks_->engine(r), source, std::move(own.program), names, collectives));
   }

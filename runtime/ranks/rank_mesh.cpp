@@ -152,8 +152,8 @@ void MeshProgram::compile(const std::shared_ptr<Engine>& engine,
   std::vector<std::optional<Collective>> collectives = collectives_of(division.parts.ranks);
   const ChoiceOptions& figures = mesh_->figures(*engine);
   Overlap overlap = overlap_on(*engine, options.overlap);
-  OverlappedProgram own = overlapped(division.parts.ranks[mesh_->rank()], mesh_->rank(),
-                                     mesh_->mesh(), {overlap, figures.links, figures.rates});
+  OverlappedProgram own =
+      overlapped(division.parts, mesh_->rank(), {overlap, figures.links, figures.rates});
   executable_ = std::make_unique<RankExecutable>(engine, source, std::move(own.program), names,
                                                  std::move(collectives));
 }

@@ -64,7 +64,7 @@ struct MeshProgramOptions {
   std::vector<InputType> inputs;
   std::string layouts;
   std::string layouts_name = "<layouts>";  // in errors
-  Overlap overlap = Overlap::never;
+  Overlap overlap = Overlap::automatic;
 };
 
 // A program on this rank of a mesh.

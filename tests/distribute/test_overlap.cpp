@@ -31,8 +31,9 @@ struct Overlapped {
 
 Overlapped overlapped_ranks(PartitionedProgram parts, const OverlapOptions& options = kAlways) {
   Overlapped result;
+  const PartitionedProgram before = parts;
   for (size_t r = 0; r < parts.ranks.size(); ++r) {
-    OverlappedProgram own = overlapped(parts.ranks[r], r, parts.distribution.mesh, options);
+    OverlappedProgram own = overlapped(before, r, options);
     parts.ranks[r] = std::move(own.program);
     result.travels.push_back(std::move(own.travels));
   }
@@ -238,8 +239,38 @@ TEST(Overlap, NothingTravelsWhereNothingIsGained) {
   Overlapped many = overlapped_ranks(divided(program, "x=2", "A[x] O[x]"), slow);
   EXPECT_EQ(many.divided(), 2U);
   EXPECT_GT(many.travels[0][0].hidden_ns, 9e5);
-  EXPECT_EQ(print(overlapped(p.ranks[0], 0, p.distribution.mesh, {Overlap::never, {}, {}}).program),
-            print(p.ranks[0]));
+  // Quick links: what is gained is that a rank's own cells are not copied.
+  OverlapOptions quick{Overlap::automatic, {}, {}};
+  Overlapped behind = overlapped_ranks(divided(program, "x=2", "A[x] O[x]"), quick);
+  EXPECT_EQ(behind.divided(), 2U);
+  EXPECT_FALSE(behind.travels[0][0].travels);
+  EXPECT_GT(behind.travels[0][0].inner, 0.99);
+  EXPECT_EQ(print(overlapped(p, 0, {Overlap::never, {}, {}}).program), print(p.ranks[0]));
+}
+
+// Ranks whose own cells are others would add the terms of the same sum in kernels of their own.
+TEST(Overlap, SumsThatSeveralRanksComputeAreLeftAlone) {
+  OverlapOptions slow{Overlap::automatic, {}, {}};
+  slow.links.any = {1e6, 1};
+  for (const char* what : {"+(A[i + j]), j < 5", ">(A[i + j]), j < 5"}) {
+    BoundProgram program = bound(
+        std::string("function (A[N]) -> (O) {\n  O[i: N - 4] = ") + what + ";\n}", {{1 << 24}});
+    size_t alone = overlapped_ranks(divided(program, "x=2", "A[x] O[x]"), slow).divided();
+    size_t all = overlapped_ranks(divided(program, "x=2", "A[x] O[*]"), slow).divided();
+    EXPECT_EQ(alone, 2U);
+    EXPECT_EQ(all, what[0] == '+' ? 0U : 2U) << what;
+  }
+}
+
+// Cell by cell behind a stencil nothing is saved but that kernels stay joined.
+TEST(Overlap, WhatFollowsADividedStencilIsDividedWhereTheModelDecides) {
+  BoundProgram program =
+      bound("function (A[N]) -> (O) {\n  H[i: N - 4] = +(A[i + j]), j < 5;\n  O = max(H, 0);\n}",
+            {{1 << 20}});
+  Overlapped o =
+      overlapped_ranks(divided(program, "x=2", "A[x] O[x] H[x]"), {Overlap::automatic, {}, {}});
+  EXPECT_EQ(shapes_of(o.parts.ranks[0], "H.inner"), shapes_of(o.parts.ranks[0], "O.inner"));
+  EXPECT_THAT(shapes_of(o.parts.ranks[0], "O.inner"), testing::SizeIs(1));
 }
 
 }  // namespace

@@ -122,8 +122,7 @@ class FaultsBesideOverlap : public testing::Test {
     auto source = std::make_shared<const Program>(parse_tile(text));
     BoundProgram program = tile::bind(*source, {{DType::f32, {400}}});
     PartitionedProgram parts = divided(program, "x=2", "A[x] O[x(200, 196)]");
-    OverlappedProgram own =
-        overlapped(parts.ranks[0], 0, parts.distribution.mesh, {Overlap::always, {}, {}});
+    OverlappedProgram own = overlapped(parts, 0, {Overlap::always, {}, {}});
     ASSERT_TRUE(own.travels[0].travels);
     executable_ = std::make_unique<RankExecutable>(engine_, source, std::move(own.program),
                                                    std::vector<std::string>{"halo of A"});

@@ -14,18 +14,41 @@
 namespace tile {
 namespace {
 
+bool same_cells(const Access& a, const Access& b) {
+  return std::ranges::equal(a.index, b.index, [](const Index& x, const Index& y) {
+    return x.value < 0 && y.value < 0 && x.affine == y.affine;
+  });
+}
+
+// Whether both compute some cells of one tensor: iterators have their values of the undivided
+// program, so that the same store is to the same cell.
+bool share_cells(const Contraction& a, const Contraction& b) {
+  for (const Piece& piece : a.pieces) {
+    for (const Piece& other : b.pieces) {
+      if (same_cells(piece.stores[0], other.stores[0])) return true;
+    }
+  }
+  return false;
+}
+
+// Whether what the contraction gives depends, in its last bits, on the order of the terms.
+bool depends_on_order(const Contraction& c) {
+  bool adds = c.aggregation == Aggregation::sum || c.aggregation == Aggregation::product;
+  return adds && is_float(c.accumulator);
+}
+
 class Overlapper {
  public:
-  Overlapper(const RankProgram& program, size_t rank, const Mesh& mesh,
-             const OverlapOptions& options)
-      : in_(program),
+  Overlapper(const PartitionedProgram& parts, size_t rank, const OverlapOptions& options)
+      : parts_(parts),
+        in_(parts.ranks[rank]),
         rank_(static_cast<int64_t>(rank)),
         mode_(options.mode),
-        model_(mesh, rank, options),
-        late_(program.program.tensors.size()) {
-    out_.program = program.program;
+        model_(parts.distribution.mesh, rank, options),
+        late_(in_.program.tensors.size()) {
+    out_.program = in_.program;
     out_.program.statements.clear();
-    for (const BoundTensor& tensor : program.program.tensors) names_.insert(tensor.name);
+    for (const BoundTensor& tensor : in_.program.tensors) names_.insert(tensor.name);
   }
 
   OverlappedProgram run() {
@@ -94,14 +117,14 @@ class Overlapper {
 
   // What travels ends here, and what waits for it runs.
   void arrive() {
-    bool worth =
-        mode_ == Overlap::always || times_.divided || model_.is_worth_a_thread(times_.early_ns);
+    double hidden = std::min(times_.exchange_ns, times_.early_ns);
+    bool worth = mode_ == Overlap::always || model_.is_worth_a_thread(hidden);
     for (size_t e : under_way_) {
       PlacedExchange& exchange = out_.exchanges[e];
       exchange.end = out_.program.statements.size();
       if (!worth) exchange.before = exchange.end;
       travels_[e].travels = exchange.travels();
-      if (exchange.travels()) travels_[e].hidden_ns = std::min(times_.exchange_ns, times_.early_ns);
+      if (exchange.travels()) travels_[e].hidden_ns = hidden;
       late_[exchange.what.result] = false;
     }
     for (BoundStatement& statement : waiting_) {
@@ -141,11 +164,11 @@ class Overlapper {
     std::optional<Box> inner = Interior(out_.program, c, arrived_).box();
     if (!inner) return false;
     std::vector<Box> edges = difference(whole, *inner);
-    double inner_ns = 0;
-    if (!is_worth(c, reads, *inner, edges.size(), inner_ns)) return false;
+    DividedContraction parts{c, *inner, edges, served_by(reads)};
+    double inner_ns = model_.inner_ns(out_.program, parts);
+    if (mode_ != Overlap::always && !is_worth(parts, reads, inner_ns)) return false;
     note_travels(reads, static_cast<double>(inner->count()) / static_cast<double>(whole.count()));
     times_.early_ns += inner_ns;
-    times_.divided = true;
     serve(reads);
     if (edges.empty()) {
       out_.program.statements.emplace_back(part_of(out_.program, c, whole, result, {arrived_}));
@@ -155,21 +178,43 @@ class Overlapper {
     return true;
   }
 
-  bool is_worth(const Contraction& c, const std::vector<TensorId>& reads, const Box& inner,
-                size_t edges, double& inner_ns) const {
-    auto share = static_cast<double>(inner.count()) /
-                 static_cast<double>(element_count(out_.program.tensors[c.outputs[0]].shape));
-    double all_ns = model_.compute_ns(out_.program, c);
-    inner_ns = share * all_ns;
-    if (mode_ == Overlap::always) return true;
+  // What follows cell by cell is joined with what it follows, in parts as in one.
+  bool follows(const Box& inner, const std::vector<TensorId>& reads) const {
+    return std::ranges::any_of(reads, [&](TensorId id) {
+      auto arrived = arrived_.find(id);
+      return edges_.contains(id) && arrived != arrived_.end() && arrived->second.box == inner;
+    });
+  }
+
+  bool is_worth(const DividedContraction& parts, const std::vector<TensorId>& reads,
+                double inner_ns) const {
+    if (depends_on_order(parts.what) && is_replicated(parts.what)) return false;
     double hidden = std::min(inner_ns, times_.exchange_ns - times_.early_ns);
-    double copied = 0;
-    for (TensorId id : reads) {
-      auto own = arrived_.find(id);
-      if (own == arrived_.end() || edges_.contains(id)) continue;
-      copied += model_.copy_ns(own->second.box, out_.program.tensors[id].type);
+    return follows(parts.inner, reads) || model_.is_worth(out_.program, parts, hidden);
+  }
+
+  // Whether other ranks compute some of the same cells.
+  bool is_replicated(const Contraction& c) const {
+    for (size_t r = 0; r < parts_.ranks.size(); ++r) {
+      if (static_cast<int64_t>(r) == rank_) continue;
+      for (const BoundStatement& statement : parts_.ranks[r].program.statements) {
+        const auto* other = std::get_if<Contraction>(&statement);
+        if (other != nullptr && other->outputs[0] == c.outputs[0] && share_cells(c, *other)) {
+          return true;
+        }
+      }
     }
-    return model_.is_worth(hidden, copied, all_ns - inner_ns, edges);
+    return false;
+  }
+
+  // The exchanges under way whose results it is the first to read.
+  std::vector<const Exchange*> served_by(const std::vector<TensorId>& reads) const {
+    std::vector<const Exchange*> exchanges;
+    for (size_t e : under_way_) {
+      const Exchange& what = out_.exchanges[e].what;
+      if (contains(reads, what.result) && !served_.contains(e)) exchanges.push_back(&what);
+    }
+    return exchanges;
   }
 
   void note_travels(const std::vector<TensorId>& reads, double inner) {
@@ -230,6 +275,7 @@ class Overlapper {
     return id;
   }
 
+  const PartitionedProgram& parts_;
   const RankProgram& in_;
   int64_t rank_;
   Overlap mode_;
@@ -246,7 +292,6 @@ class Overlapper {
   std::map<TensorId, std::vector<std::pair<Box, TensorId>>> edges_;  // parts of late tensors
   struct Times {
     double exchange_ns = 0, early_ns = 0;  // of what travels; of what runs meanwhile
-    bool divided = false;                  // whether some of that is a part of what waits
   } times_;
 };
 
@@ -259,12 +304,13 @@ std::optional<Overlap> overlap_named(std::string_view name) {
   return std::nullopt;
 }
 
-OverlappedProgram overlapped(const RankProgram& program, size_t rank, const Mesh& mesh,
+OverlappedProgram overlapped(const PartitionedProgram& parts, size_t rank,
                              const OverlapOptions& options) {
   if (options.mode == Overlap::never) {
-    return {program, std::vector<Travel>(program.exchanges.size())};
+    const RankProgram& own = parts.ranks[rank];
+    return {own, std::vector<Travel>(own.exchanges.size())};
   }
-  return Overlapper(program, rank, mesh, options).run();
+  return Overlapper(parts, rank, options).run();
 }
 
 }  // namespace tile

@@ -36,7 +36,7 @@ std::string explained_overlap(const LoadedProgram& program, const Division& divi
   OverlapOptions options = overlap_of(*program.engine(), arguments);
   std::vector<std::vector<Travel>> travels;
   for (size_t r = 0; r < parts.ranks.size(); ++r) {
-    travels.push_back(overlapped(parts.ranks[r], r, parts.distribution.mesh, options).travels);
+    travels.push_back(overlapped(parts, r, options).travels);
   }
   return explain_overlap(travels, exchange_names(parts, *program.program().source));
 }

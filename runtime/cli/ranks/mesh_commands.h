@@ -17,7 +17,7 @@ struct MeshArguments {
   std::string mesh;     // "x=2,y=4"; empty: none
   std::string layouts;  // "A[x,*] B[*,y]"; empty: inputs and outputs are spread over the mesh
   Link link;
-  std::string overlap = "never";  // see overlap_named
+  std::string overlap = "auto";  // see overlap_named
   bool explains = false;          // other choices are told, too
   std::string transport;          // "mpi" or a path: ranks are processes; empty: threads
   double timeout_seconds = kRankTimeoutSeconds;
