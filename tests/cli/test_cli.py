@@ -110,11 +110,11 @@ class Cli(unittest.TestCase):
                 self.assertEqual(self.tile(*run, "--overlap", overlap, "--backend", backend), plain)
         self.assertEqual(self.tile(*emit, "--overlap", "always").count(" travels {"), 4)
         self.assertIn("part O.edge of O [", self.tile(*emit, "--overlap", "always"))
-        self.assertIn("exchanges that travel while ranks compute\n  halo of A, blur.tile:2: on 4 of 4 ranks beside ",
+        self.assertIn("exchanges that ranks compute beside, or before\n  halo of A, blur.tile:2: on 4 of 4 ranks beside ",
                       self.tile(*explain, "--overlap", "always"))
         for overlap in ("never", "auto"):  # so few cells are not worth it
             self.assertNotIn(" travels", self.tile(*emit, "--overlap", overlap))
-            self.assertNotIn("that travel", self.tile(*explain, "--overlap", overlap))
+            self.assertNotIn("beside", self.tile(*explain, "--overlap", overlap))
         self.assertIn("sometimes", self.tile(*run, "--overlap", "sometimes", fails=True))
         self.assertIn("--mesh", self.tile("run", "blur.tile", *run[6:], "--overlap", "always", fails=True))
 

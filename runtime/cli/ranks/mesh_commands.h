@@ -18,8 +18,8 @@ struct MeshArguments {
   std::string layouts;  // "A[x,*] B[*,y]"; empty: inputs and outputs are spread over the mesh
   Link link;
   std::string overlap = "auto";  // see overlap_named
-  bool explains = false;          // other choices are told, too
-  std::string transport;          // "mpi" or a path: ranks are processes; empty: threads
+  bool explains = false;         // other choices are told, too
+  std::string transport;         // "mpi" or a path: ranks are processes; empty: threads
   double timeout_seconds = kRankTimeoutSeconds;
 };
 
