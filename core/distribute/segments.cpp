@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "core/ir/analysis/uses.h"
 
@@ -11,44 +12,78 @@ namespace {
 class Splitter {
  public:
   explicit Splitter(const RankProgram& rank) : rank_(rank), last_use_(rank.program.tensors.size()) {
-    const BoundProgram& program = rank.program;
-    size_t segment = 0;
-    auto use = [&](TensorId id, size_t where) {
-      size_t& last = last_use_[storage_of(program, id)];
-      last = std::max(last, where + 1);
-    };
-    auto next = rank.exchanges.begin();
-    for (size_t i = 0; i <= program.statements.size(); ++i) {
-      for (; next != rank.exchanges.end() && next->before == i; ++next) {
-        // An exchange reads after its segment is done.
-        use(next->what.source, ++segment);
-      }
-      if (i == program.statements.size()) break;
-      for (TensorId id : read_by(program.statements[i])) use(id, segment);
-    }
-    for (TensorId id : program.outputs) use(id, segment + 1);
+    for (const PartOfTensor& part : rank.parts) whole_of_.emplace(part.part, part.whole);
   }
 
-  std::vector<Segment> run() {
-    std::vector<Segment> segments;
-    size_t begin = 0;
-    for (size_t s = 0; s <= rank_.exchanges.size(); ++s) {
-      size_t end =
-          s < rank_.exchanges.size() ? rank_.exchanges[s].before : rank_.program.statements.size();
-      segments.push_back(segment(s, begin, end));
-      begin = end;
+  SegmentedProgram run() {
+    cut();
+    note_uses();
+    for (size_t s = 0; s < result_.steps.size(); ++s) {
+      const SegmentStep& step = result_.steps[s];
+      if (step.kind == SegmentStep::Kind::segment) {
+        result_.segments.push_back(segment(s, statements_[step.number]));
+      }
     }
-    return segments;
+    return std::move(result_);
   }
 
  private:
-  // The statements [begin, end).
-  Segment segment(size_t number, size_t begin, size_t end) {
+  const BoundStatement& statement(size_t i) const { return rank_.program.statements[i]; }
+
+  // Which statements each segment has.
+  void cut() {
+    std::vector<size_t> now;
+    std::vector<TensorId> begun;  // tensors of which `now` sets parts
+    auto close = [&] {
+      begun.clear();
+      if (now.empty()) return;
+      result_.steps.push_back({SegmentStep::Kind::segment, statements_.size()});
+      statements_.push_back(std::exchange(now, {}));
+    };
+    for (RankStep step : tile::steps_of(rank_)) {
+      if (step.kind != RankStep::Kind::statement) {
+        close();
+        bool begins = step.kind == RankStep::Kind::begin;
+        result_.steps.push_back(
+            {begins ? SegmentStep::Kind::begin : SegmentStep::Kind::end, step.number});
+        continue;
+      }
+      for (TensorId id : read_by(statement(step.number))) {
+        if (contains(begun, storage_of(rank_.program, id))) close();
+      }
+      now.push_back(step.number);
+      for (TensorId id : written_by(statement(step.number))) {
+        if (auto part = whole_of_.find(id); part != whole_of_.end()) begun.push_back(part->second);
+      }
+    }
+    close();
+  }
+
+  void note_uses() {
+    auto use = [&](TensorId id, size_t step) {
+      size_t& last = last_use_[storage_of(rank_.program, id)];
+      last = std::max(last, step);
+    };
+    for (size_t s = 0; s < result_.steps.size(); ++s) {
+      const SegmentStep& step = result_.steps[s];
+      if (step.kind == SegmentStep::Kind::segment) {
+        for (size_t i : statements_[step.number]) {
+          for (TensorId id : read_by(statement(i))) use(id, s);
+        }
+      } else if (step.kind == SegmentStep::Kind::begin) {
+        use(rank_.exchanges[step.number].what.source, s);
+      }
+    }
+    for (TensorId id : rank_.program.outputs) use(id, result_.steps.size());
+    for (const PartOfTensor& part : rank_.parts) use(part.part, result_.steps.size());
+  }
+
+  Segment segment(size_t step, const std::vector<size_t>& statements) {
     segment_ = {};
     segment_.program.source = rank_.program.source;
     local_.clear();
     std::vector<TensorId> written;
-    for (size_t i = begin; i < end; ++i) {
+    for (size_t i : statements) {
       BoundStatement statement = rank_.program.statements[i];
       for (TensorId id : written_by(statement)) written.push_back(id);
       for (TensorId id : read_by(statement)) {
@@ -60,7 +95,7 @@ class Splitter {
       segment_.program.statements.push_back(std::move(statement));
     }
     for (TensorId id : written) {
-      bool later = last_use_[id] > number + 1;
+      bool later = last_use_[id] > step;
       if (!later || contains(segment_.outputs, id)) continue;
       segment_.outputs.push_back(id);
       TensorId here = renamed(id);
@@ -113,15 +148,16 @@ class Splitter {
   }
 
   const RankProgram& rank_;
-  // Behind which segment a tensor is not read any more; a number larger by one: by the exchange
-  // that follows it.
-  IdVector<TensorId, size_t> last_use_;
+  SegmentedProgram result_;
+  std::vector<std::vector<size_t>> statements_;  // of each segment
+  std::map<TensorId, TensorId> whole_of_;        // by the part
+  IdVector<TensorId, size_t> last_use_;          // the last step that reads a tensor
   Segment segment_;
   std::map<TensorId, TensorId> local_;
 };
 
 }  // namespace
 
-std::vector<Segment> segments_of(const RankProgram& rank) { return Splitter(rank).run(); }
+SegmentedProgram segments_of(const RankProgram& rank) { return Splitter(rank).run(); }
 
 }  // namespace tile

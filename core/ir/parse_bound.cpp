@@ -59,11 +59,13 @@ class AffineReader {
   const std::vector<std::string>& names_;
 };
 
+// The end of an exchange before it is read.
+constexpr size_t kTravels = SIZE_MAX;
+
 class Parser {
  public:
-  // `exchanges` gets those of a rank's program; null: the text is of a program without any.
-  Parser(SourcePtr source, std::vector<PlacedExchange>* exchanges)
-      : reader_(source), exchanges_(exchanges) {
+  // `rank` gets the exchanges and parts of a rank's program; null: the text is of another one.
+  Parser(SourcePtr source, RankProgram* rank) : reader_(source), rank_(rank) {
     program_.source = std::move(source);
   }
 
@@ -147,8 +149,12 @@ class Parser {
       program_.statements.emplace_back(scatter());
     } else if (reader_.accept("repeat")) {
       program_.statements.emplace_back(repeat());
-    } else if (exchanges_ != nullptr && reader_.accept("exchange")) {
-      exchanges_->push_back({program_.statements.size(), exchange()});
+    } else if (rank_ != nullptr && reader_.accept("exchange")) {
+      exchange();
+    } else if (rank_ != nullptr && reader_.accept("end")) {
+      end_of_exchange();
+    } else if (rank_ != nullptr && reader_.accept("part")) {
+      part_of_tensor();
     } else {
       reader_.wrong("contraction, sort, scatter or repeat");
     }
@@ -172,17 +178,40 @@ class Parser {
     return r;
   }
 
-  Exchange exchange() {
-    Exchange e;
+  void exchange() {
+    PlacedExchange placed{program_.statements.size(), {}};
+    Exchange& e = placed.what;
     e.result = tensor_id();
     reader_.expect("=");
     e.source = tensor_id();
-    if (!reader_.peek("{")) e.reduction = aggregation();
+    bool plain = reader_.peek("{") || reader_.peek("sparse") || reader_.peek("travels");
+    if (!plain) e.reduction = aggregation();
+    e.sparse = reader_.accept("sparse");
+    if (reader_.accept("travels")) placed.end = kTravels;
     reader_.expect("{");
     while (reader_.accept("send")) e.sends.push_back(part());
     while (reader_.accept("receive")) e.receives.push_back(part());
     reader_.expect("}");
-    return e;
+    rank_->exchanges.push_back(std::move(placed));
+  }
+
+  void end_of_exchange() {
+    TensorId result = tensor_id();
+    for (PlacedExchange& placed : rank_->exchanges) {
+      if (placed.end != kTravels || placed.what.result != result) continue;
+      placed.end = program_.statements.size();
+      return;
+    }
+    reader_.wrong("the result of an exchange that travels");
+  }
+
+  void part_of_tensor() {
+    PartOfTensor part;
+    part.part = tensor_id();
+    reader_.expect("of");
+    part.whole = tensor_id();
+    part.at = reader_.integers();
+    rank_->parts.push_back(std::move(part));
   }
 
   Exchange::Part part() {
@@ -282,7 +311,7 @@ class Parser {
   }
 
   TextReader reader_;
-  std::vector<PlacedExchange>* exchanges_;
+  RankProgram* rank_;
   BoundProgram program_;
   std::map<std::string, TensorId> ids_;
 };
@@ -293,7 +322,7 @@ BoundProgram parse_bound(SourcePtr source) { return Parser(std::move(source), nu
 
 RankProgram parse_rank_program(SourcePtr source) {
   RankProgram result;
-  result.program = Parser(std::move(source), &result.exchanges).run();
+  result.program = Parser(std::move(source), &result).run();
   return result;
 }
 

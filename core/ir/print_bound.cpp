@@ -34,17 +34,31 @@ namespace {
 
 class Printer {
  public:
-  Printer(const BoundProgram& program, const std::vector<PlacedExchange>& exchanges)
-      : program_(program), exchanges_(exchanges) {}
+  explicit Printer(const BoundProgram& program) : program_(program) {}
 
   std::string run() {
-    for (const BoundTensor& tensor : program_.tensors) print_tensor(tensor);
-    out_ += "inputs " + names(program_.inputs) + "\noutputs " + names(program_.outputs) + "\n";
-    auto next = exchanges_.begin();
-    for (size_t i = 0; i <= program_.statements.size(); ++i) {
-      for (; next != exchanges_.end() && next->before <= i; ++next) print_exchange(next->what);
-      if (i == program_.statements.size()) break;
-      std::visit([this](const auto& s) { print_statement(s); }, program_.statements[i]);
+    declarations();
+    for (const BoundStatement& statement : program_.statements) print_statement(statement);
+    return std::move(out_);
+  }
+
+  std::string run(const RankProgram& rank) {
+    declarations();
+    for (RankStep step : steps_of(rank)) {
+      if (step.kind == RankStep::Kind::statement) {
+        print_statement(program_.statements[step.number]);
+        continue;
+      }
+      const PlacedExchange& exchange = rank.exchanges[step.number];
+      if (step.kind == RankStep::Kind::begin) {
+        print_exchange(exchange);
+      } else if (exchange.travels()) {
+        out_ += "end " + name(exchange.what.result) + "\n";
+      }
+    }
+    for (const PartOfTensor& part : rank.parts) {
+      out_ += "part " + name(part.part) + " of " + name(part.whole) + " " +
+              print_integers(part.at) + "\n";
     }
     return std::move(out_);
   }
@@ -55,6 +69,11 @@ class Printer {
     std::string list;
     for (TensorId id : ids) list += (list.empty() ? "" : ", ") + name(id);
     return "[" + list + "]";
+  }
+
+  void declarations() {
+    for (const BoundTensor& tensor : program_.tensors) print_tensor(tensor);
+    out_ += "inputs " + names(program_.inputs) + "\noutputs " + names(program_.outputs) + "\n";
   }
 
   void print_tensor(const BoundTensor& tensor) {
@@ -78,7 +97,10 @@ class Printer {
     return "[" + list + "]";
   }
 
-  void print_statement(const Contraction& c) {
+  void print_statement(const BoundStatement& statement) {
+    std::visit([this](const auto& s) { print_one(s); }, statement);
+  }
+  void print_one(const Contraction& c) {
     out_ += "contraction " + names(c.outputs) + " " + std::string(to_string(c.aggregation)) + " " +
             std::string(to_string(c.accumulator));
     if (c.fill) out_ += " default " + name(*c.fill);
@@ -88,22 +110,25 @@ class Printer {
     for (const Piece& piece : c.pieces) print_piece(piece);
     out_ += "}\n";
   }
-  void print_statement(const Sort& s) {
+  void print_one(const Sort& s) {
     out_ += "sort " + name(s.result) + " = " + name(s.source) + " axis " + std::to_string(s.axis) +
             (s.indices ? " indices\n" : "\n");
   }
-  void print_statement(const Scatter& s) {
+  void print_one(const Scatter& s) {
     out_ += "scatter " + name(s.result) + " = " + name(s.updates) + " at " + name(s.indices) + "\n";
   }
 
-  void print_statement(const BoundRepeat& r) {
+  void print_one(const BoundRepeat& r) {
     out_ += "repeat " + name(r.result) + " = " + std::to_string(r.trips) + " of " +
             names(r.operands) + " {\n" + tile::print(*r.step) + "}\n";
   }
 
-  void print_exchange(const Exchange& e) {
+  void print_exchange(const PlacedExchange& placed) {
+    const Exchange& e = placed.what;
     out_ += "exchange " + name(e.result) + " = " + name(e.source);
     if (e.reduction) out_ += " " + std::string(to_string(*e.reduction));
+    if (e.sparse) out_ += " sparse";
+    if (placed.travels()) out_ += " travels";
     out_ += " {\n";
     auto parts = [this](const char* how, const std::vector<Exchange::Part>& list) {
       for (const Exchange::Part& part : list) {
@@ -149,19 +174,13 @@ class Printer {
   }
 
   const BoundProgram& program_;
-  const std::vector<PlacedExchange>& exchanges_;
   std::string out_;
 };
 
 }  // namespace
 
-std::string print(const BoundProgram& program) {
-  const std::vector<PlacedExchange> none;
-  return Printer(program, none).run();
-}
+std::string print(const BoundProgram& program) { return Printer(program).run(); }
 
-std::string print(const RankProgram& program) {
-  return Printer(program.program, program.exchanges).run();
-}
+std::string print(const RankProgram& program) { return Printer(program.program).run(program); }
 
 }  // namespace tile

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "core/ir/bound.h"
@@ -16,8 +17,9 @@ bool fits(const Affine& form, const Piece& piece) {
 
 class Verifier {
  public:
-  Verifier(const BoundProgram& program, const std::vector<PlacedExchange>& exchanges)
-      : program_(program), exchanges_(exchanges), defined_(program.tensors.size()) {}
+  // `rank`: whose program it is, or null.
+  Verifier(const BoundProgram& program, const RankProgram* rank)
+      : program_(program), rank_(rank), defined_(program.tensors.size()) {}
 
   void run() {
     std::set<std::string> names;
@@ -47,16 +49,53 @@ class Verifier {
   }
 
   void verify_statements() {
-    auto next = exchanges_.begin();
-    for (size_t i = 0; i <= program_.statements.size(); ++i) {
-      for (; next != exchanges_.end() && next->before <= i; ++next) {
-        internal_check(next->before == i, "bound: exchanges out of order");
-        verify_exchange(next->what);
-      }
-      if (i == program_.statements.size()) break;
-      std::visit([this](const auto& s) { verify_statement(s); }, program_.statements[i]);
+    if (rank_ == nullptr) {
+      for (const BoundStatement& statement : program_.statements) verify_any(statement);
+      return;
     }
-    internal_check(next == exchanges_.end(), "bound: an exchange behind the program's end");
+    for (const PartOfTensor& part : rank_->parts) verify_part(part);
+    for (const auto& [whole, boxes] : missing_) {
+      internal_check(boxes.cells == element_count(at(whole).shape),
+                     "bound: the parts of a tensor are not all of it");
+    }
+    for (RankStep step : steps_of(*rank_)) {
+      if (step.kind == RankStep::Kind::statement) {
+        verify_any(program_.statements[step.number]);
+      } else if (step.kind == RankStep::Kind::begin) {
+        verify_beginning(rank_->exchanges[step.number].what);
+      } else {
+        write(rank_->exchanges[step.number].what.result);
+      }
+    }
+    for (const auto& [whole, boxes] : missing_) {
+      internal_check(boxes.left == 0, "bound: a part of a tensor is not set");
+    }
+  }
+  void verify_any(const BoundStatement& statement) {
+    std::visit([this](const auto& s) { verify_statement(s); }, statement);
+  }
+
+  void verify_part(const PartOfTensor& part) {
+    const BoundTensor &one = at(part.part), &whole = at(part.whole);
+    auto is_plain = [](const BoundTensor& t) {
+      return t.role != TensorRole::input && !t.view_of && !t.constant;
+    };
+    internal_check(is_plain(one) && is_plain(whole) && one.role == TensorRole::temporary,
+                   "bound: a part of, or as, an input, a view or a constant");
+    internal_check(one.type == whole.type && one.shape.size() == part.at.size() &&
+                       one.shape.size() == whole.shape.size(),
+                   "bound: a part of another type or rank");
+    Box box = box_of(program_, part);
+    internal_check(!box.empty() && contains(whole_box(whole.shape), box),
+                   "bound: a part outside of its tensor");
+    internal_check(whole_of_.emplace(part.part, part.whole).second, "bound: a part of two tensors");
+    Parts& parts = missing_[part.whole];
+    for (const Box& other : parts.boxes) {
+      internal_check(!overlap(box, other), "bound: parts that share cells");
+    }
+    parts.cells += box.count();
+    parts.boxes.push_back(std::move(box));
+    ++parts.left;
   }
 
   void verify_tensor(const BoundTensor& tensor) const {
@@ -97,7 +136,11 @@ class Verifier {
     internal_check(at(id).role != TensorRole::input && !at(id).view_of && !at(id).constant,
                    "bound: an input, a view or a constant is assigned");
     internal_check(!defined_[id], "bound: a tensor is assigned twice");
+    internal_check(!missing_.contains(id) || missing_[id].left == 0,
+                   "bound: a tensor is assigned that has parts");
     defined_[id] = true;
+    auto part = whole_of_.find(id);
+    if (part != whole_of_.end() && --missing_[part->second].left == 0) write(part->second);
   }
 
   void verify_statement(const Contraction& c) {
@@ -154,7 +197,8 @@ class Verifier {
     write(r.result);
   }
 
-  void verify_exchange(const Exchange& e) {
+  // Its result is set when it ends.
+  void verify_beginning(const Exchange& e) {
     read(e.source);
     internal_check(at(e.source).type == at(e.result).type, "bound: an exchange of another type");
     internal_check(e.reduction != Aggregation::assign, "bound: an exchange that assigns twice");
@@ -166,7 +210,7 @@ class Verifier {
                        "bound: an exchange sets a cell twice");
       }
     }
-    write(e.result);
+    internal_check(!e.sparse || !e.reduction, "bound: sparse sums");
   }
 
   static void verify_part(const Exchange::Part& part, const Shape& shape) {
@@ -234,18 +278,24 @@ class Verifier {
     }
   }
 
+  // Of one tensor that has parts.
+  struct Parts {
+    std::vector<Box> boxes;
+    int64_t cells = 0;
+    size_t left = 0;  // parts that are not set yet
+  };
+
   const BoundProgram& program_;
-  const std::vector<PlacedExchange>& exchanges_;
+  const RankProgram* rank_;
   IdVector<TensorId, bool> defined_;
+  std::map<TensorId, Parts> missing_;      // by the whole
+  std::map<TensorId, TensorId> whole_of_;  // by the part
 };
 
 }  // namespace
 
-void verify(const BoundProgram& program) {
-  const std::vector<PlacedExchange> none;
-  Verifier(program, none).run();
-}
+void verify(const BoundProgram& program) { Verifier(program, nullptr).run(); }
 
-void verify(const RankProgram& program) { Verifier(program.program, program.exchanges).run(); }
+void verify(const RankProgram& program) { Verifier(program.program, &program).run(); }
 
 }  // namespace tile

@@ -123,6 +123,14 @@ std::shared_ptr<const MeshExecutable> compiled_on_mesh(LoadedProgram& loaded,
   std::unique_lock<std::mutex> entered = mesh.mesh->enter();
   MeshProgramOptions what;
   if (options.layouts != nullptr) what.layouts = options.layouts;
+  if (options.overlap != nullptr) {
+    std::optional<Overlap> overlap = overlap_named(options.overlap);
+    if (!overlap) {
+      fail(Stage::run, "argument", {}, "no such overlap: " + std::string(options.overlap),
+           "it is auto, always or never");
+    }
+    what.overlap = *overlap;
+  }
   for (const InputLayout& layout : loaded.layouts_of(inputs)) what.inputs.push_back(layout.type);
   auto source = std::make_shared<const Program>(loaded.program());
   auto program = std::make_unique<const MeshProgram>(loaded.engine(), source, mesh.mesh, what);

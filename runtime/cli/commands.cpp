@@ -78,8 +78,9 @@ int command_emit(const std::string& file, const Inputs& inputs, const std::strin
   std::shared_ptr<LoadedProgram> program = load(make_engine(options), file, options);
   if (!mesh.mesh.empty()) {
     Division parts = divided(*program, given_layouts(*program, inputs), mesh);
+    OverlapOptions overlap = overlap_of(*program->engine(), mesh);
     for (size_t r = 0; r < parts.parts.ranks.size(); ++r) {
-      std::cout << "# rank " << r << "\n" << print(parts.parts.ranks[r]);
+      std::cout << "# rank " << r << "\n" << print(overlapped(parts.parts, r, overlap).program);
     }
     return 0;
   }
@@ -105,6 +106,7 @@ int command_explain(const std::string& file, const Inputs& inputs,
     mesh.explains = true;
     Division parts = divided(*program, given_layouts(*program, inputs), mesh);
     std::cout << explain(parts.program, parts.parts);
+    std::cout << explained_overlap(*program, parts, mesh);
     if (parts.choice) std::cout << explain(*parts.choice);
     std::string transport = LocalRanks(program->engine(), parts.parts.ranks.size()).transport();
     if (!transport.empty()) std::cout << transport << "\n";

@@ -51,6 +51,14 @@ void skip_option(CLI::App& app, Options& options) {
 }
 
 constexpr const char* kMesh = "ranks in a grid with named axes: x=2,y=4";
+void overlap_option(CLI::App& app, MeshArguments& mesh, CLI::Option* mesh_option) {
+  app.add_option("--overlap", mesh.overlap,
+                 "whether ranks compute while parts travel: auto (where that is expected to take "
+                 "less time), always or never")
+      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->capture_default_str()
+      ->needs(mesh_option);
+}
 // `without`: options that say nothing of a program on a mesh.
 CLI::Option* mesh_options(CLI::App& app, MeshArguments& mesh,
                           std::initializer_list<const char*> without) {
@@ -61,6 +69,7 @@ CLI::Option* mesh_options(CLI::App& app, MeshArguments& mesh,
             "or, with `follow` in it, divided alike (default: spread; `auto`: all chosen)"))
       ->needs(option);
   for (const char* name : without) option->excludes(app.get_option(name));
+  overlap_option(app, mesh, option);
   return option;
 }
 CLI::Option* transport_options(CLI::App& app, MeshArguments& mesh, CLI::Option* mesh_option) {
@@ -342,6 +351,7 @@ int main_of(int argc, char** argv) {
                    "auto or follow: what tensors get in place of spread inputs and outputs")
       ->check(CLI::IsMember({"auto", "follow"}))
       ->needs(ranks);
+  overlap_option(*conformance, c.mesh, ranks);
   transport_options(*conformance, c.mesh, ranks);
   choose(conformance, [&] { return command_conform(c.files, c.filter, c.mesh, c.options); });
 

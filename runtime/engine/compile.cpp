@@ -305,7 +305,9 @@ void compile_bound_of(Executable& e, PassObserver* observer) {
   }
   take_constants(engine, e.inputs, e.program);
   RememberedSchedules remembered(engine.target(), e.program.statements.size());
-  for (const Step& step : steps_of_sizes(e, passes)) {
+  std::vector<Step> steps = steps_of_sizes(e, passes);
+  drop_unfit_output_strides(e);
+  for (const Step& step : steps) {
     checkpoint_at(place_of(step));
     e.launches.push_back(std::visit(
         [&](const auto& what) { return launch_of(e, what, e.launches.size(), passes); }, step));
@@ -403,18 +405,16 @@ std::shared_ptr<Executable> compile(const std::shared_ptr<Engine>& engine,
 
 std::shared_ptr<const Executable> compile_bound(const std::shared_ptr<Engine>& engine,
                                                 const std::shared_ptr<const Program>& source,
-                                                BoundProgram bound) {
+                                                BoundProgram bound, BoundStrides given) {
   CallControl control(Stage::compile,
                       current_control() == nullptr ? engine->options().cancelled : nullptr,
                       engine->options().compile_seconds);
   Controlled now(&control, &engine->options().limits);
-  std::vector<InputLayout> inputs;
-  for (TensorId id : bound.inputs) {
-    inputs.push_back({{bound.tensors[id].type, bound.tensors[id].shape}, {}});
-  }
+  std::vector<InputLayout> inputs = layouts_of_inputs(bound, given.inputs);
   std::shared_ptr<Executable> e = blank(engine, source, inputs, true, {});
   e->defaults.assign(inputs.size(), std::nullopt);
   e->bound = std::move(bound);
+  e->output_strides = std::move(given.outputs);
   compile_bound_of(*e, nullptr);
   return e;
 }

@@ -10,12 +10,18 @@
 
 namespace tile {
 
-// The executable of a bound program, whose inputs are dense. `source` is the program that it is a
-// part of, for errors. Kernels are cached as those of any program; no record of the whole is kept.
-// Throws Failure.
+// Of a bound program's inputs and outputs, in elements; empty: dense. Without an element for each
+// all are dense.
+struct BoundStrides {
+  std::vector<std::vector<int64_t>> inputs, outputs;
+};
+
+// The executable of a bound program. `source` is the program that it is a part of, for errors. The
+// strides of outputs with which launches cannot write are dropped, see Executable. Kernels are
+// cached as those of any program; no record of the whole is kept. Throws Failure.
 std::shared_ptr<const Executable> compile_bound(const std::shared_ptr<Engine>& engine,
                                                 const std::shared_ptr<const Program>& source,
-                                                BoundProgram bound);
+                                                BoundProgram bound, BoundStrides strides = {});
 
 // What the inputs are bound with.
 std::vector<InputType> types_of(const std::vector<InputLayout>& inputs);

@@ -128,6 +128,9 @@ struct Executable : Retirable, std::enable_shared_from_this<Executable> {
   std::shared_ptr<const Program> source;  // the program as parsed
   InputDefaults defaults;                 // of its inputs
   std::vector<InputLayout> inputs;
+  // Of the outputs, in elements, as launches write them where a run is given them; empty: dense.
+  // Without an element for each output all are dense.
+  std::vector<std::vector<int64_t>> output_strides;
   std::vector<ConstantInput> constants;  // those of the inputs that are constant
   BoundProgram bound;                    // as bound: what the reference backend runs
   BoundProgram program;                  // after the tensor-level passes

@@ -1,8 +1,10 @@
 #include "runtime/ranks/host_store.h"
 
 #include <cstring>
+#include <utility>
 
 #include "core/ir/ranks/reduce_part.h"
+#include "runtime/transport/courier.h"
 
 namespace tile {
 
@@ -28,19 +30,41 @@ void HostStore::pack(size_t exchange, size_t i, const std::byte* source, std::by
   copy_out(source, tensor.shape, what.sends[i].box, byte_size(tensor.type), part);
 }
 
-void HostStore::exchange(size_t exchange, const std::byte*, const std::vector<Part>& sent,
-                         const std::vector<Part>& received, std::byte*) {
-  std::vector<SentPart> out;
-  std::vector<ReceivedPart> in;
-  for (const Part& part : sent) out.push_back({part.rank, part.data, part.bytes});
-  for (const Part& part : received) in.push_back({part.rank, part.data, part.bytes});
+// Failures get the place of the statement that the exchange serves.
+template <class Work>
+void HostStore::located(size_t exchange, const Work& work) const {
   try {
-    transport_.exchange(out, in, of_.names()[exchange]);
+    work();
   } catch (const Failure& failure) {
     Diagnostic located = failure.diagnostic();
     located.span = of_.program().exchanges[exchange].what.span;
     throw Failure(located);
   }
+}
+
+void HostStore::begin(size_t exchange, const std::byte*, const std::vector<Part>& sent,
+                      const std::vector<Part>& received, std::byte*) {
+  std::vector<SentPart> out;
+  std::vector<ReceivedPart> in;
+  for (const Part& part : sent) out.push_back({part.rank, part.data, part.bytes});
+  for (const Part& part : received) in.push_back({part.rank, part.data, part.bytes});
+  const std::string& what = of_.names()[exchange];
+  if (of_.program().exchanges[exchange].travels()) {
+    Courier& courier = transport_.courier();
+    travels_ = true;
+    courier.begin(std::move(out), std::move(in), what);
+  } else {
+    located(exchange, [&] { transport_.exchange(out, in, what); });
+  }
+}
+
+void HostStore::end(size_t exchange) {
+  if (!of_.program().exchanges[exchange].travels()) return;
+  located(exchange, [&] { transport_.courier().end(); });
+}
+
+void HostStore::stop(const std::string& why) noexcept {
+  if (travels_) transport_.courier().stop(why);
 }
 
 void HostStore::unpack(size_t exchange, const std::vector<const std::byte*>& parts,

@@ -21,21 +21,27 @@ class HostStore final : public RankStore {
   void run_segment(size_t segment, std::vector<TensorView> inputs,
                    std::vector<TensorView> outputs) override;
   void pack(size_t exchange, size_t i, const std::byte* source, std::byte* part) override;
-  void exchange(size_t exchange, const std::byte* source, const std::vector<Part>& sent,
-                const std::vector<Part>& received, std::byte* result) override;
+  // One that travels is made on the transport's other thread.
+  void begin(size_t exchange, const std::byte* source, const std::vector<Part>& sent,
+             const std::vector<Part>& received, std::byte* result) override;
+  void end(size_t exchange) override;
   void unpack(size_t exchange, const std::vector<const std::byte*>& parts,
               std::byte* result) override;
   void finish() override {}
+  void stop(const std::string& why) noexcept override;
   bool let_go() noexcept override { return !transport_.in_flight(); }
   // Of a run that is over.
   std::unique_ptr<HostMemory> take_arena() { return std::move(arena_); }
 
  private:
+  template <class Work>
+  void located(size_t exchange, const Work& work) const;
   static std::byte* bytes(const TensorView& view) { return static_cast<std::byte*>(view.data); }
 
   const RankExecutable& of_;
   Transport& transport_;
   std::unique_ptr<HostMemory> arena_;
+  bool travels_ = false;  // some exchange is, or was, given to the other thread
 };
 
 }  // namespace tile

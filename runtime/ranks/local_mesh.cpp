@@ -7,7 +7,7 @@ namespace tile {
 
 LocalMesh::LocalMesh(std::shared_ptr<LocalRanks> ranks,
                      const std::shared_ptr<const Program>& source, const BoundProgram& program,
-                     PartitionedProgram partitioned)
+                     PartitionedProgram partitioned, const OverlapOptions& overlap)
     : ranks_(std::move(ranks)),
       inputs_(program.inputs),
       outputs_(program.outputs),
@@ -16,15 +16,18 @@ LocalMesh::LocalMesh(std::shared_ptr<LocalRanks> ranks,
   std::vector<std::string> names = exchange_names(p_, *source->source);
   std::vector<std::optional<Collective>> collectives = collectives_of(p_.ranks);
   for (size_t r = 0; r < p_.ranks.size(); ++r) {
-    executables_.push_back(std::make_unique<RankExecutable>(ranks_->engine(r), source, p_.ranks[r],
-                                                            names, collectives));
+    OverlapOptions here = overlap;
+    here.mode = overlap_on(*ranks_->engine(r), overlap.mode);
+    OverlappedProgram own = overlapped(p_, r, here);
+    executables_.push_back(std::make_unique<RankExecutable>(
+        ranks_->engine(r), source, std::move(own.program), names, collectives));
   }
 }
 LocalMesh::LocalMesh(const std::shared_ptr<Engine>& engine,
                      const std::shared_ptr<const Program>& source, const BoundProgram& program,
-                     PartitionedProgram partitioned)
+                     PartitionedProgram partitioned, const OverlapOptions& overlap)
     : LocalMesh{std::make_shared<LocalRanks>(engine, partitioned.ranks.size()), source, program,
-                std::move(partitioned)} {}  // braces: in this order
+                std::move(partitioned), overlap} {}  // braces: in this order
 
 HostTensor LocalMesh::part_of_input(const HostTensor& whole, size_t input, size_t rank) const {
   const std::vector<size_t>& partial = p_.distribution.layouts[inputs_[input]].partial;

@@ -16,10 +16,12 @@ class LocalMesh {
   // Compiles the programs of all ranks; equal kernels of one engine are compiled once. Throws
   // Failure.
   LocalMesh(std::shared_ptr<LocalRanks> ranks, const std::shared_ptr<const Program>& source,
-            const BoundProgram& program, PartitionedProgram partitioned);
+            const BoundProgram& program, PartitionedProgram partitioned,
+            const OverlapOptions& overlap = {});
   // With ranks of its own.
   LocalMesh(const std::shared_ptr<Engine>& engine, const std::shared_ptr<const Program>& source,
-            const BoundProgram& program, PartitionedProgram partitioned);
+            const BoundProgram& program, PartitionedProgram partitioned,
+            const OverlapOptions& overlap = {});
 
   const PartitionedProgram& partitioned() const { return p_; }
   // Runs on whole tensors: gives each rank its parts, and puts the outputs together. An input that

@@ -1,6 +1,7 @@
 #include "runtime/ranks/rank_executable.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "core/ir/analysis/uses.h"
@@ -21,6 +22,11 @@ std::vector<TensorView> views_of(std::vector<HostTensor>& tensors) {
   return views;
 }
 
+Overlap overlap_on(const Engine& engine, Overlap wanted) {
+  bool shared = wanted == Overlap::automatic && engine.session() != nullptr;
+  return shared ? Overlap::never : wanted;
+}
+
 RankExecutable::RankExecutable(const std::shared_ptr<Engine>& engine,
                                const std::shared_ptr<const Program>& source, RankProgram rank,
                                std::vector<std::string> names,
@@ -28,20 +34,30 @@ RankExecutable::RankExecutable(const std::shared_ptr<Engine>& engine,
     : engine_(engine),
       source_(source),
       rank_(std::move(rank)),
-      segments_(segments_of(rank_)),
+      segmented_(segments_of(rank_)),
       names_(std::move(names)),
       collectives_(std::move(collectives)),
-      memory_(plan_memory(rank_, segments_)) {
-  for (const Segment& segment : segments_) {
-    executables_.push_back(segment.empty() ? nullptr
-                                           : compile_bound(engine, source, segment.program));
-    if (executables_.back()) {
-      check_memory_limit(*executables_.back(), Stage::compile, memory_.bytes);
-    }
+      memory_(plan_memory(rank_, segmented_)) {
+  for (const Segment& segment : segmented_.segments) {
+    BoundStrides strides;
+    for (TensorId id : segment.inputs) strides.inputs.push_back(strides_of(id));
+    for (TensorId id : segment.outputs) strides.outputs.push_back(strides_of(id));
+    executables_.push_back(compile_bound(engine, source, segment.program, std::move(strides)));
+    check_memory_limit(*executables_.back(), Stage::compile, memory_.bytes);
   }
   if (engine->session() != nullptr) plan_ = std::make_unique<const DevicePlan>(*this);
 }
 RankExecutable::~RankExecutable() = default;
+
+std::vector<int64_t> RankExecutable::strides_of(TensorId id) const {
+  for (const PartOfTensor& part : rank_.parts) {
+    if (part.part != id) continue;
+    const Shape& whole = rank_.program.tensors[part.whole].shape;
+    bool dense = first_of_run(whole, box_of(rank_.program, part)).has_value();
+    return dense ? std::vector<int64_t>() : dense_strides(whole);
+  }
+  return {};
+}
 
 std::unique_ptr<HostMemory> RankExecutable::arena() const {
   {
@@ -61,6 +77,7 @@ class RankExecutable::Run {
         store_(store),
         rank_(rank),
         data_(program_.tensors.size(), nullptr) {
+    for (const PartOfTensor& part : of.rank_.parts) part_of_.emplace(part.part, &part);
     for (size_t i = 0; i < inputs.size(); ++i) {
       data_[program_.inputs[i]] = store.bring_in(inputs[i]);
     }
@@ -74,9 +91,17 @@ class RankExecutable::Run {
   }
 
   void run(const std::vector<TensorView>& outputs) {
-    for (size_t s = 0; s < of_.segments_.size(); ++s) {
-      segment(s);
-      if (s < of_.rank_.exchanges.size()) exchange(s);
+    const std::vector<SegmentStep>& steps = of_.segmented_.steps;
+    for (size_t s = 0; s < steps.size(); ++s) {
+      clear_first_read(s);
+      size_t number = steps[s].number;
+      if (steps[s].kind == SegmentStep::Kind::segment) {
+        segment(number);
+      } else if (steps[s].kind == SegmentStep::Kind::begin) {
+        begin(number);
+      } else {
+        end(number);
+      }
     }
     for (size_t o = 0; o < outputs.size(); ++o) {
       const std::byte* from = data(program_.outputs[o]);
@@ -97,27 +122,33 @@ class RankExecutable::Run {
 
   std::byte* data(TensorId id) {
     TensorId storage = storage_of(program_, id);
+    if (auto part = part_of_.find(storage); part != part_of_.end()) return data(*part->second);
     return program_.tensors[storage].constant ? store_.constant(storage) : data_[storage];
+  }
+  std::byte* data(const PartOfTensor& part) {
+    const BoundTensor& whole = program_.tensors[part.whole];
+    std::vector<int64_t> strides = dense_strides(whole.shape);
+    int64_t cell = 0;
+    for (size_t d = 0; d < strides.size(); ++d) cell += part.at[d] * strides[d];
+    return data(part.whole) + static_cast<size_t>(cell) * byte_size(whole.type);
   }
   TensorView view(TensorId id) {
     const BoundTensor& tensor = program_.tensors[id];
-    return {data(id), tensor.type, tensor.shape, {}};
+    return {data(id), tensor.type, tensor.shape, of_.strides_of(id)};
   }
   void clear(TensorId id) {
     size_t bytes = byte_count(view(id));
     if (bytes != 0) store_.clear(data(id), bytes);
   }
 
-  void clear_first_read(size_t time) {
+  void clear_first_read(size_t step) {
     for (const RankMemory::Zeros& zeros : of_.memory_.zeros) {
-      if (zeros.time == time) clear(zeros.tensor);
+      if (zeros.step == step) clear(zeros.tensor);
     }
   }
 
   void segment(size_t s) {
-    const Segment& segment = of_.segments_[s];
-    clear_first_read(2 * s);
-    if (!of_.executables_[s]) return;
+    const Segment& segment = of_.segmented_.segments[s];
     std::vector<TensorView> inputs, outputs;
     for (TensorId id : segment.inputs) inputs.push_back(view(id));
     for (TensorId id : segment.outputs) outputs.push_back(view(id));
@@ -129,10 +160,9 @@ class RankExecutable::Run {
     return (part.in_tensor ? data(tensor) : store_.arena()) + part.offset;
   }
 
-  void exchange(size_t e) {
+  void begin(size_t e) {
     const Exchange& what = of_.rank_.exchanges[e].what;
     const RankMemory::Moved& moved = of_.memory_.exchanges[e];
-    clear_first_read(2 * e + 1);
     if (moved.clears) clear(what.result);
     auto self = static_cast<int64_t>(rank_);
     std::vector<RankStore::Part> sent, received;
@@ -145,7 +175,7 @@ class RankExecutable::Run {
         sent.push_back({static_cast<size_t>(what.sends[i].rank), bytes, moved.sends[i].bytes});
       }
     }
-    std::vector<const std::byte*> parts;  // that are to be unpacked
+    std::vector<const std::byte*>& parts = unpacked_[e];
     size_t next_own = 0;
     for (size_t i = 0; i < what.receives.size(); ++i) {
       if (what.receives[i].rank == self) {
@@ -157,8 +187,12 @@ class RankExecutable::Run {
           {static_cast<size_t>(what.receives[i].rank), bytes, moved.receives[i].bytes});
       parts.push_back(moved.receives[i].in_tensor ? nullptr : bytes);
     }
-    store_.exchange(e, data(what.source), sent, received, data(what.result));
-    store_.unpack(e, parts, data(what.result));
+    store_.begin(e, data(what.source), sent, received, data(what.result));
+  }
+
+  void end(size_t e) {
+    store_.end(e);
+    store_.unpack(e, unpacked_[e], data(of_.rank_.exchanges[e].what.result));
   }
 
   std::byte* packed(size_t e, size_t i, const RankMemory::Part& part) {
@@ -173,7 +207,9 @@ class RankExecutable::Run {
   RankStore& store_;
   size_t rank_;
   IdVector<TensorId, std::byte*> data_;
-  std::vector<std::byte*> rooms_;  // of the outputs
+  std::map<TensorId, const PartOfTensor*> part_of_;
+  std::vector<std::byte*> rooms_;                             // of the outputs
+  std::map<size_t, std::vector<const std::byte*>> unpacked_;  // parts of exchanges, at their ends
 };
 
 void RankExecutable::run(Transport& transport, const std::shared_ptr<DeviceEnd>& device,
@@ -190,6 +226,7 @@ void RankExecutable::run(Transport& transport, const std::shared_ptr<DeviceEnd>&
     }
     Run(*this, *store, transport.rank(), inputs, outputs).run(outputs);
   } catch (const std::exception& error) {
+    if (store) store->stop(error.what());
     transport.abort(error.what());
     bool over = store ? store->let_go() : device == nullptr || device->abort();
     if (!over && store) keep_for_ever(store);

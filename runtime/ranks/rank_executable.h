@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/distribute/overlap/overlap.h"
 #include "core/distribute/segments.h"
 #include "core/ir/ranks/rank_program.h"
 #include "core/ir/scalar.h"
@@ -20,6 +21,10 @@ namespace tile {
 
 // Dense views of all elements. What they see is the tensors'.
 std::vector<TensorView> views_of(std::vector<HostTensor>& tensors);
+
+// What is done where ranks run on the engine: on a device exchanges and kernels share a stream,
+// where nothing is gained.
+Overlap overlap_on(const Engine& engine, Overlap wanted);
 
 class DevicePlan;
 class RankStore;
@@ -39,8 +44,7 @@ class RankExecutable {
   const RankProgram& program() const { return rank_; }
   const std::shared_ptr<const Program>& source() const { return source_; }
   const std::shared_ptr<Engine>& engine() const { return engine_; }
-  const std::vector<Segment>& segments() const { return segments_; }
-  // Of the segments; null where one is empty.
+  // Of the segments.
   const std::vector<std::shared_ptr<const Executable>>& executables() const { return executables_; }
   const std::vector<std::string>& names() const { return names_; }
   const RankMemory& memory() const { return memory_; }
@@ -57,12 +61,14 @@ class RankExecutable {
  private:
   class Run;
   std::unique_ptr<HostMemory> arena() const;
+  // Of a part of a tensor whose cells do not stand side by side; empty: dense.
+  std::vector<int64_t> strides_of(TensorId id) const;
 
   std::shared_ptr<Engine> engine_;
   std::shared_ptr<const Program> source_;
   RankProgram rank_;
-  std::vector<Segment> segments_;
-  std::vector<std::shared_ptr<const Executable>> executables_;  // null where a segment is empty
+  SegmentedProgram segmented_;
+  std::vector<std::shared_ptr<const Executable>> executables_;  // of the segments
   std::vector<std::string> names_;
   std::vector<std::optional<Collective>> collectives_;
   RankMemory memory_;

@@ -21,19 +21,20 @@ size_t bytes_of(const BoundTensor& t) {
 
 class Planner {
  public:
-  Planner(const RankProgram& rank, const std::vector<Segment>& segments)
-      : rank_(rank), program_(rank.program), segments_(segments), given_(program_.tensors.size()) {}
+  Planner(const RankProgram& rank, const SegmentedProgram& segmented)
+      : rank_(rank),
+        program_(rank.program),
+        segmented_(segmented),
+        given_(program_.tensors.size()) {
+    for (const PartOfTensor& part : rank.parts) whole_of_.emplace(part.part, part.whole);
+  }
 
   RankMemory run() {
     memory_.places.resize(program_.tensors.size());
     for (TensorId id : program_.inputs) given_[id] = true;
     for (TensorId id : program_.outputs) given_[storage_of(program_, id)] = true;
-    for (size_t s = 0; s < segments_.size(); ++s) {
-      for (TensorId id : segments_[s].inputs) read(id, 2 * s);
-      for (TensorId id : segments_[s].outputs) touch(id, 2 * s);
-      if (s < rank_.exchanges.size()) exchange(rank_.exchanges[s].what, 2 * s + 1);
-    }
-    for (TensorId id : program_.outputs) read(id, 2 * segments_.size());
+    for (size_t s = 0; s < segmented_.steps.size(); ++s) step(segmented_.steps[s], s);
+    for (TensorId id : program_.outputs) read(id, segmented_.steps.size());
     place();
     return std::move(memory_);
   }
@@ -41,14 +42,35 @@ class Planner {
  private:
   bool in_arena(TensorId id) const { return !given_[id] && !program_.tensors[id].constant; }
 
+  void step(const SegmentStep& step, size_t time) {
+    if (step.kind == SegmentStep::Kind::begin) {
+      begin(rank_.exchanges[step.number].what, time);
+    } else if (step.kind == SegmentStep::Kind::end) {
+      touch(rank_.exchanges[step.number].what.source, time);
+      touch(rank_.exchanges[step.number].what.result, time);
+      staging_[step.number].at(time);
+    } else {
+      for (TensorId id : segmented_.segments[step.number].inputs) read(id, time);
+      for (TensorId id : segmented_.segments[step.number].outputs) touch(id, time);
+    }
+  }
+
+  // What holds the tensor's elements.
+  TensorId holder_of(TensorId id) const {
+    id = storage_of(program_, id);
+    auto part = whole_of_.find(id);
+    return part == whole_of_.end() ? id : part->second;
+  }
+
   void touch(TensorId id, size_t time) {
+    id = holder_of(id);
     if (!in_arena(id)) return;
     Life& life = lives_[id];
     life.bytes = rounded(std::max<size_t>(bytes_of(program_.tensors[id]), 1));
     life.at(time);
   }
   void read(TensorId id, size_t time) {
-    id = storage_of(program_, id);
+    id = holder_of(id);
     if (in_arena(id) && !lives_.contains(id)) memory_.zeros.push_back({id, time});
     touch(id, time);
   }
@@ -68,7 +90,7 @@ class Planner {
     return at;
   }
 
-  void exchange(const Exchange& e, size_t time) {
+  void begin(const Exchange& e, size_t time) {
     read(e.source, time);
     touch(e.result, time);
     RankMemory::Moved moved;
@@ -84,7 +106,7 @@ class Planner {
     }
     int64_t cells = 0;
     for (const Box& box : covered) cells += box.count();
-    moved.clears = cells != element_count(program_.tensors[e.result].shape);
+    moved.clears = !e.sparse && cells != element_count(program_.tensors[e.result].shape);
     Life& life = staging_.emplace_back();
     life.bytes = staged;
     life.at(time);
@@ -108,8 +130,9 @@ class Planner {
 
   const RankProgram& rank_;
   const BoundProgram& program_;
-  const std::vector<Segment>& segments_;
-  IdVector<TensorId, bool> given_;  // by the caller of a run
+  const SegmentedProgram& segmented_;
+  std::map<TensorId, TensorId> whole_of_;  // by the part
+  IdVector<TensorId, bool> given_;         // by the caller of a run
   std::map<TensorId, Life> lives_;
   std::vector<Life> staging_;  // of each exchange
   RankMemory memory_;
@@ -130,8 +153,8 @@ std::optional<size_t> first_of_run(const Shape& shape, const Box& box) {
   return cell;
 }
 
-RankMemory plan_memory(const RankProgram& rank, const std::vector<Segment>& segments) {
-  return Planner(rank, segments).run();
+RankMemory plan_memory(const RankProgram& rank, const SegmentedProgram& segmented) {
+  return Planner(rank, segmented).run();
 }
 
 }  // namespace tile

@@ -12,8 +12,8 @@
 namespace tile {
 
 struct RankMemory {
-  // Of a tensor that is a view of itself: its first byte in the arena; none of inputs, outputs and
-  // constants.
+  // Of a tensor that is a view of itself: its first byte in the arena; none of inputs, outputs,
+  // constants and parts of other tensors.
   IdVector<TensorId, std::optional<size_t>> places;
 
   // A part of an exchange: within the tensor, whose cells of the part stand side by side, or in the
@@ -24,14 +24,13 @@ struct RankMemory {
   };
   struct Moved {
     std::vector<Part> sends, receives;  // as those of the exchange
-    bool clears = false;                // the result has cells that nothing is received for
+    bool clears = false;  // cells of the result that nothing is received for are to be zero
   };
   std::vector<Moved> exchanges;
-  // A tensor that is read before anything is written to it: its cells are zero. Segment s is at
-  // time 2s, the exchange behind it at 2s + 1.
+  // A tensor that is read before anything is written to it: its cells are zero.
   struct Zeros {
     TensorId tensor;
-    size_t time = 0;  // of the first read
+    size_t step = 0;  // of the first read
   };
   std::vector<Zeros> zeros;
   size_t bytes = 0;  // of the arena
@@ -41,6 +40,6 @@ struct RankMemory {
 std::optional<size_t> first_of_run(const Shape& shape, const Box& box);
 
 // Throws Overflow.
-RankMemory plan_memory(const RankProgram& rank, const std::vector<Segment>& segments);
+RankMemory plan_memory(const RankProgram& rank, const SegmentedProgram& segmented);
 
 }  // namespace tile

@@ -150,8 +150,11 @@ void MeshProgram::compile(const std::shared_ptr<Engine>& engine,
   outputs_ = parts_of(division, division.program.outputs, division.parts.outputs);
   std::vector<std::string> names = exchange_names(division.parts, *source->source);
   std::vector<std::optional<Collective>> collectives = collectives_of(division.parts.ranks);
-  RankProgram own = std::move(division.parts.ranks[mesh_->rank()]);
-  executable_ = std::make_unique<RankExecutable>(engine, source, std::move(own), names,
+  const ChoiceOptions& figures = mesh_->figures(*engine);
+  Overlap overlap = overlap_on(*engine, options.overlap);
+  OverlappedProgram own =
+      overlapped(division.parts, mesh_->rank(), {overlap, figures.links, figures.rates});
+  executable_ = std::make_unique<RankExecutable>(engine, source, std::move(own.program), names,
                                                  std::move(collectives));
 }
 

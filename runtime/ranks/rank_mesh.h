@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/distribute/overlap/overlap.h"
 #include "runtime/ranks/device/device_end.h"
 #include "runtime/ranks/division.h"
 #include "runtime/ranks/rank_executable.h"
@@ -63,6 +64,7 @@ struct MeshProgramOptions {
   std::vector<InputType> inputs;
   std::string layouts;
   std::string layouts_name = "<layouts>";  // in errors
+  Overlap overlap = Overlap::automatic;
 };
 
 // A program on this rank of a mesh.

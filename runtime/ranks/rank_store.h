@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "runtime/ranks/rank_executable.h"
@@ -30,15 +31,21 @@ class RankStore {
     std::byte* data = nullptr;
     size_t bytes = 0;
   };
-  virtual void exchange(size_t exchange, const std::byte* source, const std::vector<Part>& sent,
-                        const std::vector<Part>& received, std::byte* result) = 0;
+  // The parts are sent and received once end() has returned; what runs meanwhile neither writes
+  // what is sent nor touches what is received. Exchanges end in the order in which they begin.
+  virtual void begin(size_t exchange, const std::byte* source, const std::vector<Part>& sent,
+                     const std::vector<Part>& received, std::byte* result) = 0;
+  virtual void end(size_t exchange) = 0;
   // Puts what an exchange received into its result: as many addresses as it has parts, null for one
   // that is where it belongs.
   virtual void unpack(size_t exchange, const std::vector<const std::byte*>& parts,
                       std::byte* result) = 0;
   // The outputs are there once this returns.
   virtual void finish() = 0;
-  // The run failed. False: something may still write to the store's memory, which must stay.
+  // The run failed, and why. Exchanges that have begun are given up.
+  virtual void stop(const std::string& why) noexcept = 0;
+  // The run failed and is stopped. False: something may still write to the store's memory, which
+  // must stay.
   virtual bool let_go() noexcept = 0;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 
 #include "core/support/control.h"
 
@@ -17,7 +18,13 @@ double seconds_until(std::chrono::time_point<Clock, std::chrono::duration<double
   return std::max(0.0, std::chrono::duration<double>(end - Clock::now()).count());
 }
 
-int is_over(void* control) { return static_cast<Control*>(control)->is_over() ? 1 : 0; }
+// What an exchange asks while it waits.
+struct Waiting {
+  Control* control;
+  const std::function<bool()>& rest;
+};
+int is_over(void* waiting) { return static_cast<Waiting*>(waiting)->control->is_over() ? 1 : 0; }
+int has_rested(void* waiting) { return static_cast<Waiting*>(waiting)->rest() ? 1 : 0; }
 
 }  // namespace
 
@@ -45,8 +52,10 @@ void PluginTransport::exchange_parts(std::span<const SentPart> sent,
   for (const ReceivedPart& part : received) in.push_back({part.rank, part.data, part.bytes});
   tile_transport_fault fault{};
   Control* control = current_control();
+  Waiting waiting{control, rest()};
   int end = table_.exchange(table_.state, out.data(), out.size(), in.data(), in.size(), timeout_,
-                            control == nullptr ? nullptr : is_over, control, &fault);
+                            control == nullptr ? nullptr : is_over, rest() ? has_rested : nullptr,
+                            &waiting, &fault);
   if (end == TILE_EXCHANGE_DONE) return;
   dead_ = true;
   in_flight_ = fault.in_flight != 0;

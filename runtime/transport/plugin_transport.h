@@ -26,6 +26,7 @@ class PluginTransport final : public Transport {
                 const std::string& what) override;
   void abort(const std::string& why) noexcept override;
   bool in_flight() const noexcept override { return in_flight_; }
+  bool serves_any_thread() const override { return table_.one_thread == 0; }
   double timeout() const override { return timeout_; }
   std::vector<std::pair<size_t, std::string>> last_words(double seconds) override;
 

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "core/support/diagnostic.h"
+#include "runtime/transport/courier.h"
 
 namespace tile {
 namespace {
@@ -12,6 +13,14 @@ std::string name_of(size_t rank, const Transport& end) {
 }
 
 }  // namespace
+
+Transport::Transport() = default;
+Transport::~Transport() = default;
+
+Courier& Transport::courier() {
+  if (!courier_) courier_ = std::make_unique<Courier>(*this);
+  return *courier_;
+}
 
 void fail_silent(size_t rank, const Transport& end, double seconds, const std::string& what) {
   char time[32];

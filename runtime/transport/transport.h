@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -23,9 +25,12 @@ struct ReceivedPart {
   size_t bytes = 0;
 };
 
+class Courier;
+
 class Transport {
  public:
-  virtual ~Transport() = default;
+  Transport();
+  virtual ~Transport();
   virtual size_t rank() const = 0;
   virtual size_t ranks() const = 0;
   // Returns when all parts are sent and received. Parts between two ranks arrive in the order in
@@ -45,6 +50,23 @@ class Transport {
   virtual std::vector<std::pair<size_t, std::string>> last_words(double seconds) = 0;
   // Whether an exchange that failed may still write to the memory that it was given.
   virtual bool in_flight() const noexcept { return false; }
+  // Whether exchanges may be made by other threads than the one that made this.
+  virtual bool serves_any_thread() const { return true; }
+  // Makes exchanges while the caller does something else. While one is under way nothing else of
+  // the transport is called. It is there from the first call on.
+  Courier& courier();
+
+ protected:
+  // Where an exchange looks again and again whether something has moved: what it does between two
+  // looks, so that a computation beside it has the processor. False, or none: nothing computes, and
+  // it waits as it likes.
+  const std::function<bool()>& rest() const { return rest_; }
+
+ private:
+  friend class Courier;
+
+  std::function<bool()> rest_;
+  std::unique_ptr<Courier> courier_;
 };
 
 // "rank 3 of 8 was silent for 30 s in the all-gather of A": errors of all transports.

@@ -93,13 +93,14 @@ class Meshes : public ::testing::Test {
   }
 
   tile_error* compile(tile_mesh* mesh, const char* layouts, tile_executable** executable,
-                      int64_t rows = 5) {
+                      int64_t rows = 5, const char* overlap = nullptr) {
     Tensor a({rows, 3}), b({3, 4});
     const DLTensor* inputs[] = {&a.dl, &b.dl};
     tile_compile_options options{};
     options.struct_size = sizeof options;
     options.mesh = mesh;
     options.layouts = layouts;
+    options.overlap = overlap;
     return tile_program_compile_with(program_, inputs, 2, &options, executable);
   }
 
@@ -176,6 +177,51 @@ TEST_F(Meshes, TellsBoxesAndRanks) {
   EXPECT_THAT(results, Each(""));
   EXPECT_THAT(shapes, ElementsAre(ElementsAre(3, 4), ElementsAre(2, 4)));
   EXPECT_THAT(begins, ElementsAre(ElementsAre(0, 0), ElementsAre(3, 0)));
+}
+
+// Whether parts travel while a rank computes is its own affair.
+TEST_F(Meshes, RanksMayOverlapAsTheyLike) {
+  const char* text = "function (A[N]) -> (O) {\n  O[i: N - 4] = +(A[i + j]), j < 5;\n}";
+  tile_program* blur = nullptr;
+  ASSERT_EQ(text_of(parse(text, &blur)), "");
+  for (const char* overlap : {"never", "auto", "always"}) {
+    auto results = on_ranks("x=3", 3, [&](tile_mesh* mesh) {
+      size_t rank = tile_mesh_rank(mesh);
+      tile_compile_options options{};
+      options.struct_size = sizeof options;
+      options.mesh = mesh;
+      options.layouts = "A[x] O[x(100, 100, 96)]";
+      options.overlap = rank == 1 ? overlap : "always";
+      Tensor whole({300}), a({100}), o({rank == 2 ? 96 : 100});
+      const DLTensor* shapes[] = {&whole.dl};
+      tile_executable* executable = nullptr;
+      std::string error =
+          text_of(tile_program_compile_with(blur, shapes, 1, &options, &executable));
+      float first = 100 * static_cast<float>(rank);
+      std::iota(a.values.begin(), a.values.end(), first);
+      const DLTensor* inputs[] = {&a.dl};
+      DLTensor* outputs[] = {&o.dl};
+      for (int run = 0; run < 3 && error.empty(); ++run) {
+        error = text_of(tile_executable_run(executable, inputs, 1, outputs, 1, nullptr));
+        for (size_t i = 0; i + 1 < o.values.size(); ++i) {
+          if (o.values[i] != 5 * (first + static_cast<float>(i)) + 10) error = "another value";
+        }
+        o.values.assign(o.values.size(), -1);
+      }
+      tile_executable_free(executable);
+      return error;
+    });
+    EXPECT_THAT(results, Each("")) << overlap;
+  }
+  tile_program_free(blur);
+}
+
+TEST_F(Meshes, NoOtherOverlapIsKnown) {
+  auto results = on_ranks("x=2", 2, [&](tile_mesh* mesh) {
+    tile_executable* executable = nullptr;
+    return text_of(compile(mesh, nullptr, &executable, 5, "sometimes"));
+  });
+  EXPECT_THAT(results, Each("argument: no such overlap: sometimes"));
 }
 
 TEST_F(Meshes, RanksThatDifferAllSaySo) {

@@ -99,6 +99,25 @@ class Cli(unittest.TestCase):
         self.assertIn("shape.tile:1:21: ", error)
         self.assertIn("f32[3]", error)
 
+    def test_ranks_compute_while_parts_travel(self):
+        self.write("blur.tile", "function (A[M, N]) -> (O) {\n  O[i, j: M - 2, N - 2] = +(A[i + a, j + b]), a < 3, b < 3;\n}\n")
+        mesh = ["blur.tile", "--mesh", "x=2,y=2", "--layout", "A[x, y] O[x, y]"]
+        run = ["run", *mesh, "--in", "A=iota:17x23", "--out", "O=-"]
+        emit, explain = [[word, *mesh, "--shape", "A=17x23"] for word in ("emit", "explain")]
+        plain = self.tile("run", "blur.tile", *run[6:])
+        for backend in ("reference", "cpu"):
+            for overlap in ("auto", "always", "never"):
+                self.assertEqual(self.tile(*run, "--overlap", overlap, "--backend", backend), plain)
+        self.assertEqual(self.tile(*emit, "--overlap", "always").count(" travels {"), 4)
+        self.assertIn("part O.edge of O [", self.tile(*emit, "--overlap", "always"))
+        self.assertIn("exchanges that ranks compute beside, or before\n  halo of A, blur.tile:2: on 4 of 4 ranks beside ",
+                      self.tile(*explain, "--overlap", "always"))
+        for overlap in ("never", "auto"):  # so few cells are not worth it
+            self.assertNotIn(" travels", self.tile(*emit, "--overlap", overlap))
+            self.assertNotIn("beside", self.tile(*explain, "--overlap", overlap))
+        self.assertIn("sometimes", self.tile(*run, "--overlap", "sometimes", fails=True))
+        self.assertIn("--mesh", self.tile("run", "blur.tile", *run[6:], "--overlap", "always", fails=True))
+
     def test_numbers_as_inputs(self):
         self.write("scaled.tile", "function (X[N], T) -> (O) { O = X * T; }")
         run = ["run", "scaled.tile", "--out", "O=-"]

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""faults.py TRIALS: ranks that are killed or frozen at some moment of a long run. Every other rank must end with an error
+"""faults.py TRIALS [always]: ranks that are killed or frozen at some moment of a long run, of products or, with exchanges that
+travel while ranks compute, of stencils. Every other rank must end with an error
 that names a silent or failed rank and a statement, within the timeout and five seconds, and nothing may hang.
 
 The launcher is told to let the survivors live. Each rank writes its errors to a file of its own."""
@@ -22,6 +23,13 @@ PROGRAM = """function (A[N, N], B[N, N], U) -> (D) {
   D[i, j: N, N] = +(C[i, k] * A[k, j]);
 }
 """
+PRODUCTS = PROGRAM, "A[x, *] B[x, *] C[*, x] D[x, *]", "never"
+STENCILS = """function (A[N, N], B[N, N], U) -> (D) {
+  C[i, j: N - 2, N] = =(A[i, j] + A[i + 2, j] * B[i + 1, j]);
+  D[i, j: N - 4, N] = =(C[i, j] + C[i + 2, j]);
+}
+""", "A[x, *] B[x, *] C[x, *] D[x, *]", "always"
+WHAT = STENCILS if sys.argv[2:] == ["always"] else PRODUCTS
 LOCATED = re.compile(r"run error \[rank\]: (rank \d of \d (was silent for 4 s in|failed before) the|the mesh failed)")
 
 
@@ -54,10 +62,12 @@ def where(pid):
 
 
 def started(folder, ranks):
+    program, layouts, overlap = WHAT
     script = ('echo $$ >pid$OMPI_COMM_WORLD_RANK\nexec tile run p.tile --transport mpi --mesh x=$OMPI_COMM_WORLD_SIZE '
-              "--layout 'A[x, *] B[x, *] C[*, x] D[x, *]' --in A=random:24x24 --in B=random:24x24 --in U=iota:scalar --out D=d.npy --threads 1 --backend reference "
+              f"--layout '{layouts}' --overlap {overlap} "
+              "--in A=random:24x24 --in B=random:24x24 --in U=iota:scalar --out D=d.npy --threads 1 --backend reference "
               f'--repeat 1000000 --rank-timeout {TIMEOUT} 2>err$OMPI_COMM_WORLD_RANK\n')
-    pathlib.Path(folder, "p.tile").write_text(PROGRAM)
+    pathlib.Path(folder, "p.tile").write_text(program)
     pathlib.Path(folder, "rank.sh").write_text(script)
     return subprocess.Popen(["mpirun", "-n", str(ranks), "--enable-recovery", "sh", "rank.sh"], cwd=folder,
                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

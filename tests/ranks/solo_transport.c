@@ -13,9 +13,11 @@ static const char* what(void) {
 
 static int exchange(void* state, const tile_sent_part* sent, size_t sent_count,
                     const tile_received_part* received, size_t received_count, double timeout,
-                    int (*poll)(void*), void* poll_user, tile_transport_fault* fault) {
+                    int (*poll)(void*), int (*rest)(void*), void* user,
+                    tile_transport_fault* fault) {
   (void)state, (void)sent, (void)sent_count, (void)received, (void)received_count, (void)timeout;
-  if (poll != NULL && poll(poll_user)) return TILE_EXCHANGE_CANCELLED;
+  (void)rest;
+  if (poll != NULL && poll(user)) return TILE_EXCHANGE_CANCELLED;
   fault->rank = 1;
   if (strcmp(what(), "silent") == 0) return TILE_EXCHANGE_SILENT;
   if (strcmp(what(), "notice") == 0) return TILE_EXCHANGE_NOTICE;

@@ -8,9 +8,7 @@
 #include "core/support/control.h"
 
 namespace tile {
-namespace {
 
-// In multiply-adds, as which sums of products count.
 double work_of_point(const Contraction& c, const Piece& piece) {
   Body body = tidied(piece.body);
   double work = 0;
@@ -25,8 +23,6 @@ double work_of_point(const Contraction& c, const Piece& piece) {
   bool fused = product && c.aggregation == Aggregation::sum;
   return work + (aggregates && !fused ? 1 : 0);
 }
-
-}  // namespace
 
 WayCosts::WayCosts(const BoundProgram& program, const Contraction& c, const Mesh& mesh,
                    const RankRates& rates)

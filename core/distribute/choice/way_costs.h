@@ -12,6 +12,9 @@
 
 namespace tile {
 
+// Of each point, in multiply-adds, as which sums of products count.
+double work_of_point(const Contraction& c, const Piece& piece);
+
 class WayCosts {
  public:
   WayCosts(const BoundProgram& program, const Contraction& c, const Mesh& mesh,

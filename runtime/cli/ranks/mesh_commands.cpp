@@ -3,6 +3,7 @@
 #include "runtime/cli/commands.h"
 #include "runtime/cli/conform.h"
 #include "runtime/cli/ranks/rank_commands.h"
+#include "runtime/ranks/exchange_names.h"
 
 namespace tile::cli {
 
@@ -21,6 +22,25 @@ Division divided(const LoadedProgram& program, const std::vector<InputLayout>& i
   });
 }
 
+OverlapOptions overlap_of(const Engine& engine, const MeshArguments& arguments) {
+  OverlapOptions options;
+  options.mode = overlap_on(engine, *overlap_named(arguments.overlap));
+  options.links.any = arguments.link;
+  if (!engine.options().deterministic) options.rates = rank_rates(engine.target());
+  return options;
+}
+
+std::string explained_overlap(const LoadedProgram& program, const Division& division,
+                              const MeshArguments& arguments) {
+  const PartitionedProgram& parts = division.parts;
+  OverlapOptions options = overlap_of(*program.engine(), arguments);
+  std::vector<std::vector<Travel>> travels;
+  for (size_t r = 0; r < parts.ranks.size(); ++r) {
+    travels.push_back(overlapped(parts, r, options).travels);
+  }
+  return explain_overlap(travels, exchange_names(parts, *program.program().source));
+}
+
 LocalMesh mesh_for(const LoadedProgram& program, const std::vector<HostTensor>& inputs,
                    const MeshArguments& arguments, std::shared_ptr<LocalRanks> ranks) {
   Division parts = divided(program, layouts_of(inputs), arguments);
@@ -29,7 +49,8 @@ LocalMesh mesh_for(const LoadedProgram& program, const std::vector<HostTensor>& 
     if (!ranks) {
       ranks = std::make_shared<LocalRanks>(program.engine(), parts.parts.ranks.size());
     }
-    return LocalMesh(ranks, source, parts.program, std::move(parts.parts));
+    return LocalMesh(ranks, source, parts.program, std::move(parts.parts),
+                     overlap_of(*program.engine(), arguments));
   });
 }
 

@@ -17,8 +17,9 @@ struct MeshArguments {
   std::string mesh;     // "x=2,y=4"; empty: none
   std::string layouts;  // "A[x,*] B[*,y]"; empty: inputs and outputs are spread over the mesh
   Link link;
-  bool explains = false;  // other choices are told, too
-  std::string transport;  // "mpi" or a path: ranks are processes; empty: threads
+  std::string overlap = "auto";  // see overlap_named
+  bool explains = false;         // other choices are told, too
+  std::string transport;         // "mpi" or a path: ranks are processes; empty: threads
   double timeout_seconds = kRankTimeoutSeconds;
 };
 
@@ -26,6 +27,13 @@ struct MeshArguments {
 // Located in their own texts.
 Division divided(const LoadedProgram& program, const std::vector<InputLayout>& inputs,
                  const MeshArguments& arguments);
+
+// What the arguments say of exchanges that travel while ranks compute.
+OverlapOptions overlap_of(const Engine& engine, const MeshArguments& arguments);
+
+// What travels while ranks compute, for a reader.
+std::string explained_overlap(const LoadedProgram& program, const Division& division,
+                              const MeshArguments& arguments);
 
 // The program of these inputs on a mesh of this process. `ranks`: null for ranks of its own.
 LocalMesh mesh_for(const LoadedProgram& program, const std::vector<HostTensor>& inputs,

@@ -92,6 +92,7 @@ class ProcessRun {
     MeshProgramOptions what;
     what.layouts = arguments_.mesh.layouts;
     what.layouts_name = "--layout";
+    what.overlap = *overlap_named(arguments_.mesh.overlap);
     for (size_t i = 0; i < values.size(); ++i) {
       given.push_back(given_input(*program_, i, values[i], parameters[i]));
       what.inputs.push_back(given.back().type);
@@ -178,10 +179,11 @@ std::shared_ptr<RankMesh> mesh_over(const std::shared_ptr<PluginTransport>& tran
 // Every rank's outputs on every rank.
 std::vector<HostTensor> run_on_whole(LoadedProgram& program, const std::vector<HostTensor>& inputs,
                                      const std::shared_ptr<RankMesh>& mesh,
-                                     const std::string& layouts) {
+                                     const MeshArguments& arguments) {
   MeshProgramOptions what;
   for (const InputLayout& layout : layouts_of(inputs)) what.inputs.push_back(layout.type);
-  what.layouts = layouts;
+  what.layouts = arguments.layouts;
+  what.overlap = *overlap_named(arguments.overlap);
   MeshProgram on_mesh(program.engine(), std::make_shared<const Program>(program.program()), mesh,
                       what);
   std::vector<HostTensor> given, outputs, whole;
@@ -218,7 +220,7 @@ int conform_on_processes(const std::vector<std::string>& files, const std::strin
     std::shared_ptr<RankMesh> ranks = mesh_over(transport, mesh);
     int status = conform(files, filter, on_own_gpu(options),
                          [&](LoadedProgram& program, const std::vector<HostTensor>& inputs) {
-                           return run_on_whole(program, inputs, ranks, mesh.layouts);
+                           return run_on_whole(program, inputs, ranks, mesh);
                          });
     ranks->compare_ends(status == 0 ? "" : "cases fail", "cases");
     return status;

@@ -4,6 +4,7 @@
 
 #include "core/ir/analysis/uses.h"
 #include "core/support/checked.h"
+#include "runtime/engine/engine.h"
 
 namespace tile {
 namespace {
@@ -86,6 +87,16 @@ std::optional<std::vector<int64_t>> strides_in_shape(const Shape& from,
   return result;
 }
 
+std::vector<InputLayout> layouts_of_inputs(const BoundProgram& program,
+                                           const std::vector<std::vector<int64_t>>& strides) {
+  std::vector<InputLayout> inputs;
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    const BoundTensor& t = program.tensors[program.inputs[i]];
+    inputs.push_back({{t.type, t.shape}, i < strides.size() ? strides[i] : std::vector<int64_t>()});
+  }
+  return inputs;
+}
+
 std::vector<size_t> inputs_to_densify(const Executable& executable) {
   Reading reading(executable);
   std::vector<size_t> list;
@@ -95,9 +106,36 @@ std::vector<size_t> inputs_to_densify(const Executable& executable) {
   return list;
 }
 
+// Contractions are kernels' own. What is an output twice, or an input too, is copied, and so is
+// what comes from a GPU.
+void drop_unfit_output_strides(Executable& executable) {
+  const BoundProgram& p = executable.program;
+  bool on_gpu = is_gpu(executable.engine->target());
+  for (size_t o = 0; o < executable.output_strides.size(); ++o) {
+    std::vector<int64_t>& strides = executable.output_strides[o];
+    if (strides.empty()) continue;
+    TensorId id = p.outputs[o];
+    size_t named = 0;
+    for (TensorId other : p.outputs) named += storage_of(p, other) == storage_of(p, id);
+    bool fits = named == 1 && !on_gpu && !p.tensors[id].view_of && !contains(p.inputs, id) &&
+                p.tensors[id].shape.size() == strides.size();
+    for (const BoundStatement& s : p.statements) {
+      bool plain = std::holds_alternative<Contraction>(s);
+      if (contains(written_by(s), id)) fits = fits && plain;
+      for (TensorId read : read_by(s)) {
+        if (storage_of(p, read) == id) fits = fits && plain && read == id;
+      }
+    }
+    if (!fits) strides.clear();
+  }
+}
+
 Strides strides_of(const Executable& executable) {
   Reading reading(executable);
   Strides strides(executable.program.tensors.size());
+  for (size_t o = 0; o < executable.output_strides.size(); ++o) {
+    strides[executable.program.outputs[o]] = executable.output_strides[o];
+  }
   for (size_t i = 0; i < strides.size(); ++i) {
     auto id = TensorId(i);
     std::optional<size_t> input = reading.strided_input(id);

@@ -123,6 +123,12 @@ std::vector<TensorView> with_copies(const Executable& e, std::span<const TensorV
   return all;
 }
 
+// Whether launches write output `o` where it is.
+bool is_written_in_place(const Executable& e, size_t o, const TensorView& output) {
+  bool strided = o < e.output_strides.size();
+  return strided ? output.strides == e.output_strides[o] : output.strides.empty();
+}
+
 // As run_plainly(), of views.
 bool run_views_plainly(const CallPlan& call, std::span<const TensorView> inputs,
                        std::span<const TensorView> outputs) {
@@ -138,6 +144,34 @@ bool run_views_plainly(const CallPlan& call, std::span<const TensorView> inputs,
   }
   call.function(pointers, call.parameters.data(), nullptr, nullptr, 0, 1);
   return true;
+}
+
+// Outputs that launches do not write where they are get dense memory for the run.
+void run_with_staged_outputs(const Executable& e, std::span<const TensorView> inputs,
+                             std::span<const TensorView> outputs, const RunOptions& options) {
+  std::vector<size_t> apart;
+  size_t bytes = 0;
+  for (size_t o = 0; o < outputs.size(); ++o) {
+    if (is_written_in_place(e, o, outputs[o])) continue;
+    internal_check(o >= e.output_strides.size() || e.output_strides[o].empty(),
+                   "run: an output with other strides than compiled for");
+    apart.push_back(o);
+    bytes += byte_count(outputs[o]);
+  }
+  if (apart.empty()) return run_launches(e, inputs, outputs, options);
+  check_memory_limit(e, Stage::run, bytes);
+  std::vector<HostMemory> staged;
+  std::vector<TensorView> views(outputs.begin(), outputs.end());
+  for (size_t o : apart) {
+    staged.emplace_back(*e.engine, byte_count(views[o]));
+    views[o].data = staged.back().data();
+    views[o].strides.clear();
+  }
+  run_launches(e, inputs, views, options);
+  for (size_t i = 0; i < apart.size(); ++i) {
+    const TensorView& output = outputs[apart[i]];
+    if (byte_count(output) != 0) copy_from_dense(staged[i].data(), output);
+  }
 }
 
 }  // namespace
@@ -213,26 +247,7 @@ void run(const Executable& e, std::span<const TensorView> inputs,
     run_on_device(e, inputs, outputs, options);
     return;
   }
-  bool dense = std::all_of(outputs.begin(), outputs.end(),
-                           [](const TensorView& t) { return t.strides.empty(); });
-  if (dense) {
-    run_launches(e, inputs, outputs, options);
-    return;
-  }
-  size_t staging = 0;
-  for (const TensorView& t : outputs) staging += byte_count(t);
-  check_memory_limit(e, Stage::run, staging);
-  std::vector<HostMemory> staged;
-  std::vector<TensorView> views(outputs.begin(), outputs.end());
-  for (TensorView& view : views) {
-    staged.emplace_back(*e.engine, byte_count(view));
-    view.data = staged.back().data();
-    view.strides.clear();
-  }
-  run_launches(e, inputs, views, options);
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    if (byte_count(views[i]) != 0) copy_from_dense(staged[i].data(), outputs[i]);
-  }
+  run_with_staged_outputs(e, inputs, outputs, options);
 }
 
 }  // namespace tile

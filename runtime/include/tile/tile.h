@@ -380,6 +380,11 @@ typedef struct {
    * is chosen. With the word "follow" in it nothing is chosen: unnamed tensors are divided as named
    * ones are whose indices they share. */
   const char* layouts;
+  /* Whether a rank computes what needs nothing of others before the result of an exchange is there:
+   * "always" wherever something can be computed, "never", "auto" or NULL where that is expected to
+   * take less time. Values are the same, as far as the order in which terms of a sum are added is;
+   * "auto" keeps that where several ranks compute the same cells. */
+  const char* overlap;
 } tile_compile_options;
 
 /* The same with options, which may be NULL. With constants their data pointers are read, and the

@@ -5,7 +5,8 @@
  * by the host (tile_mesh_options.given). share/tile/tile_mpi.c is the plug-in for MPI.
  *
  * Threads. The functions of one table are called by one thread at a time, which need not always be
- * the same. None may throw or end the process.
+ * the same: the library has a thread of its own for exchanges that travel while a rank computes.
+ * None may throw or end the process.
  */
 #ifndef TILE_TRANSPORT_H
 #define TILE_TRANSPORT_H
@@ -18,7 +19,7 @@ extern "C" {
 #endif
 
 /* Of this interface. It changes whenever a table of another version cannot be used. */
-#define TILE_TRANSPORT_VERSION 1
+#define TILE_TRANSPORT_VERSION 2
 
 /* The longest notice, in bytes. */
 #define TILE_NOTICE_BYTES 1024
@@ -57,11 +58,13 @@ typedef struct {
   void* state;        /* given to every function */
   /* Sends and receives all parts; parts between two ranks arrive in the order in which they are
    * given. Waits at most `timeout` seconds in which nothing moves, and asks `poll` every few
-   * milliseconds whether to give up. After anything but TILE_EXCHANGE_DONE only tell, hear and
-   * close are called. */
+   * milliseconds whether to give up. An exchange that looks again and again calls `rest` between
+   * two looks: it returns after some microseconds in which what the rank computes meanwhile had the
+   * processor, or 0 where the exchange is to wait as it likes. Both may be NULL. After anything but
+   * TILE_EXCHANGE_DONE only tell, hear and close are called. */
   int (*exchange)(void* state, const tile_sent_part* sent, size_t sent_count,
                   const tile_received_part* received, size_t received_count, double timeout,
-                  int (*poll)(void*), void* poll_user, tile_transport_fault* fault);
+                  int (*poll)(void*), int (*rest)(void*), void* user, tile_transport_fault* fault);
   /* Sends another rank a notice of at most TILE_NOTICE_BYTES. Waits for nobody. */
   void (*tell)(void* state, size_t rank, const void* notice, size_t bytes);
   /* Takes the next notice of any rank: returns its bytes, or -1 where none comes within `timeout`
@@ -69,6 +72,9 @@ typedef struct {
   int (*hear)(void* state, double timeout, size_t* rank, void* notice);
   /* The table is not used any more. Waits for nobody. */
   void (*close)(void* state);
+  /* Not 0: only the thread that opened the table may call its functions. Exchanges then do not
+   * travel while that thread computes. */
+  int one_thread;
 } tile_transport;
 
 /* What a plug-in exports as "tile_transport_open". All processes call it together, with the

@@ -59,8 +59,7 @@ DevicePlan::DevicePlan(const RankExecutable& of) : of_(of) {
     if (program.tensors[storage].constant) upload(storage);
   }
   for (const auto& executable : of.executables()) {
-    kernels_.push_back(executable ? kernels_of(*executable) : 0);
-    if (!executable) continue;
+    kernels_.push_back(kernels_of(*executable));
     workspace_bytes_ =
         std::max(workspace_bytes_, rounded(executable->arena_bytes + executable->workspace_bytes));
   }
@@ -201,8 +200,8 @@ void DeviceStore::pack(size_t exchange, size_t i, const std::byte* source, std::
   for (const RowCopy& copy : copies) end_->device().copy(copy);
 }
 
-void DeviceStore::exchange(size_t exchange, const std::byte* source, const std::vector<Part>& sent,
-                           const std::vector<Part>& received, std::byte* result) {
+void DeviceStore::begin(size_t exchange, const std::byte* source, const std::vector<Part>& sent,
+                        const std::vector<Part>& received, std::byte* result) {
   const Exchange& what = of_.program().exchanges[exchange].what;
   if (std::optional<Collective> collective = collective_of(exchange)) {
     DType type = of_.program().program.tensors[what.source].type;

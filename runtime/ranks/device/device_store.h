@@ -65,11 +65,14 @@ class DeviceStore final : public RankStore {
   void run_segment(size_t segment, std::vector<TensorView> inputs,
                    std::vector<TensorView> outputs) override;
   void pack(size_t exchange, size_t i, const std::byte* source, std::byte* part) override;
-  void exchange(size_t exchange, const std::byte* source, const std::vector<Part>& sent,
-                const std::vector<Part>& received, std::byte* result) override;
+  // Exchanges and kernels share a stream: they follow each other there.
+  void begin(size_t exchange, const std::byte* source, const std::vector<Part>& sent,
+             const std::vector<Part>& received, std::byte* result) override;
+  void end(size_t) override {}
   void unpack(size_t exchange, const std::vector<const std::byte*>& parts,
               std::byte* result) override;
   void finish() override;
+  void stop(const std::string&) noexcept override {}
   bool let_go() noexcept override;
 
  private:

@@ -215,8 +215,9 @@ static int waits_in_vain(const end_of_rank* end, const messages* m) {
   return 0;
 }
 
-static int wait_for(end_of_rank* end, messages* m, double timeout, int (*poll)(void*), void* user,
-                    tile_transport_fault* fault) {
+/* `pause`: see tile_transport.exchange, `rest`. */
+static int wait_for(end_of_rank* end, messages* m, double timeout, int (*poll)(void*),
+                    int (*pause)(void*), void* user, tile_transport_fault* fault) {
   double moved = now(), asked = moved, vain = moved;
   for (;;) {
     int code = MPI_SUCCESS;
@@ -245,13 +246,14 @@ static int wait_for(end_of_rank* end, messages* m, double timeout, int (*poll)(v
       asked = time;
       if (poll != NULL && poll(user) != 0) return TILE_EXCHANGE_CANCELLED;
     }
-    rest(time - moved);
+    if (pause == NULL || !pause(user)) rest(time - moved);
   }
 }
 
 static int mpi_exchange(void* state, const tile_sent_part* sent, size_t sent_count,
                         const tile_received_part* received, size_t received_count, double timeout,
-                        int (*poll)(void*), void* user, tile_transport_fault* fault) {
+                        int (*poll)(void*), int (*pause)(void*), void* user,
+                        tile_transport_fault* fault) {
   end_of_rank* end = state;
   size_t count = 0;
   for (size_t i = 0; i < sent_count; ++i) count += messages_of(sent[i].bytes);
@@ -260,8 +262,8 @@ static int mpi_exchange(void* state, const tile_sent_part* sent, size_t sent_cou
   int result;
   if (make_messages(&m, count)) {
     int code = start_all(end, &m, sent, sent_count, received, received_count);
-    result =
-        code == MPI_SUCCESS ? wait_for(end, &m, timeout, poll, user, fault) : broken(code, fault);
+    result = code == MPI_SUCCESS ? wait_for(end, &m, timeout, poll, pause, user, fault)
+                                 : broken(code, fault);
     if (result != TILE_EXCHANGE_DONE) {
       failed = 1;
       fault->in_flight = cancel_all(&m);
@@ -373,6 +375,13 @@ static int copy_of(MPI_Comm comm, double timeout, MPI_Comm* copy) {
   return MPI_Comm_set_errhandler(*copy, MPI_ERRORS_RETURN) == MPI_SUCCESS;
 }
 
+/* Whether MPI may be used by the thread alone that initialised it. */
+static int serves_one_thread(void) {
+  int level = MPI_THREAD_SINGLE;
+  MPI_Query_thread(&level);
+  return level < MPI_THREAD_SERIALIZED;
+}
+
 /* What keeps MPI from being used; NULL: nothing. */
 static const char* initialised(double timeout) {
   int is = 0, finalized = 0, level = MPI_THREAD_SINGLE, main_thread = 0;
@@ -386,9 +395,8 @@ static const char* initialised(double timeout) {
     if (!copy_of(MPI_COMM_WORLD, timeout, &ending)) return "not all processes came";
     atexit(finalize);
   }
-  MPI_Query_thread(&level);
   MPI_Is_thread_main(&main_thread);
-  if (level < MPI_THREAD_SERIALIZED && !main_thread) {
+  if (serves_one_thread() && !main_thread) {
     return "MPI was initialised for its main thread alone, and this is another one";
   }
   return NULL;
@@ -431,5 +439,6 @@ int tile_transport_open(uint32_t version, void* communicator, double timeout,
   transport->tell = mpi_tell;
   transport->hear = mpi_hear;
   transport->close = mpi_close;
+  transport->one_thread = serves_one_thread();
   return 0;
 }

@@ -28,7 +28,7 @@ std::chrono::duration<double> seconds(double count) { return std::chrono::durati
 
 int exchange(void* state, const tile_sent_part* sent, size_t sent_count,
              const tile_received_part* received, size_t received_count, double timeout,
-             int (*)(void*), void*, tile_transport_fault* fault) {
+             int (*)(void*), int (*)(void*), void*, tile_transport_fault* fault) {
   auto& [shared, rank] = *static_cast<End*>(state);
   std::unique_lock lock(shared->mutex);
   for (size_t i = 0; i < sent_count; ++i) {
@@ -80,7 +80,7 @@ std::vector<std::unique_ptr<Transport>> table_transports(size_t ranks, double ti
   auto shared = std::make_shared<Shared>();
   std::vector<std::unique_ptr<Transport>> ends;
   for (size_t r = 0; r < ranks; ++r) {
-    tile_transport table{r, ranks, new End{shared, r}, exchange, tell, hear, close};
+    tile_transport table{r, ranks, new End{shared, r}, exchange, tell, hear, close, 0};
     ends.push_back(std::make_unique<PluginTransport>(table, timeout_seconds));
   }
   return ends;

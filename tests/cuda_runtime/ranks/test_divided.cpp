@@ -79,6 +79,7 @@ struct Known {
   const char *text, *mesh, *layouts;
   Shape a, b;
   DType type;
+  Overlap overlap = Overlap::never;
 };
 constexpr const char* kProduct =
     "function (A[M, L], B[L, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }";
@@ -87,7 +88,8 @@ void expect_known(const std::shared_ptr<Engine>& gpus, const Known& known) {
   std::shared_ptr<const Program> source = program_named(known.text);
   std::vector<HostTensor> inputs{ramp(known.type, known.a), ramp(known.type, known.b)};
   BoundProgram program = tile::bind(*source, {{known.type, known.a}, {known.type, known.b}});
-  LocalMesh mesh(gpus, source, program, divided(program, known.mesh, known.layouts));
+  LocalMesh mesh(gpus, source, program, divided(program, known.mesh, known.layouts),
+                 {known.overlap, {}, {}});
   Interpretation expected = interpret(program, inputs, {}, true);
   EXPECT_EQ(difference(expected, mesh.run(inputs), true), "") << known.layouts;
 }
@@ -143,12 +145,36 @@ TEST_F(DividedOnGpus, SumsOfNarrowTypes) {
   }
 }
 
+constexpr const char* kStencil =
+    "function (A[M, N], B[K, L]) -> (O) {\n"
+    "  O[i, j: M - 2, N - 2] = +(A[i + k, j + l] * B[k, l]);\n}";
+
 TEST_F(DividedOnGpus, HalosInTwoDimensions) {
-  const char* stencil =
-      "function (A[M, N], B[K, L]) -> (O) {\n"
-      "  O[i, j: M - 2, N - 2] = +(A[i + k, j + l] * B[k, l]);\n}";
   expect_known(engine(),
-               {stencil, "x=2,y=2", "A[x, y] B[*, *] O[x, y]", {9, 7}, {3, 3}, DType::f32});
+               {kStencil, "x=2,y=2", "A[x, y] B[*, *] O[x, y]", {9, 7}, {3, 3}, DType::f32});
+}
+
+// Inner cells and borders are written with the strides of the whole; sums travel beside a product.
+TEST_F(DividedOnGpus, WhatTravelsOnAStreamHasTheSameValues) {
+  for (bool linked : {true, false}) {
+    setenv("TILE_NCCL", linked ? "" : "off", 1);
+    std::shared_ptr<Engine> gpus = engine();
+    const Known halos{kStencil,   "x=2,y=2",      "A[x, y] B[*, *] O[x, y]", {9, 7}, {3, 3},
+                      DType::f32, Overlap::always};
+    expect_known(gpus, halos);
+    const char* two =
+        "function (A[M, L], B[L, N]) -> (C, Y) {\n"
+        "  C[i, j: M, N] = +(A[i, k] * B[k, j]);\n"
+        "  Y[i, j: M, M] = +(A[i, k] * A[j, k]);\n}";
+    expect_known(gpus, {two,
+                        "x=2",
+                        "A[*, x] B[x, *] C[x, *] Y[*, *]  C: k=x  Y: k=x",
+                        {6, 4},
+                        {4, 8},
+                        DType::f32,
+                        Overlap::always});
+  }
+  EXPECT_EQ(overlap_on(*engine(), Overlap::automatic), Overlap::never);
 }
 
 }  // namespace
