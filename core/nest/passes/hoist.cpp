@@ -1,5 +1,7 @@
-// Hoists values that a serial loop does not change, and that cost a division or more, out of it:
-// into registers, one for each iteration of the unrolled loops inside that they depend on.
+// Hoists values that a loop does not change, and that cost a division or more, out of it: into
+// registers, one for each iteration of the unrolled loops inside that they depend on. Loops are
+// serial ones, and on a GPU unrolled ones: a thread's walk along its part
+// of a row, for each element of which the compiler would divide by the row's number anew.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -208,18 +210,19 @@ class LoopHoist {
   Block before_;
 };
 
-void hoist_in(Nest& nest, Block& block) {
+void hoist_in(Nest& nest, Block& block, bool in_thread) {
   Block out;
   for (Statement& s : block) {
     if (For* f = std::get_if<For>(&s.what)) {
-      if (f->kind == LoopKind::serial && runs(*f)) {
+      bool walks = in_thread && f->kind == LoopKind::unrolled && f->extent.value() > 1;
+      if ((f->kind == LoopKind::serial || walks) && runs(*f)) {
         Block before = LoopHoist(nest, *f).before();
         std::move(before.begin(), before.end(), std::back_inserter(out));
       }
-      hoist_in(nest, f->body);
+      hoist_in(nest, f->body, in_thread || f->kind == LoopKind::thread);
     } else if (If* i = std::get_if<If>(&s.what)) {
-      hoist_in(nest, i->then);
-      hoist_in(nest, i->otherwise);
+      hoist_in(nest, i->then, in_thread);
+      hoist_in(nest, i->otherwise, in_thread);
     }
     out.push_back(std::move(s));
   }
@@ -229,7 +232,7 @@ void hoist_in(Nest& nest, Block& block) {
 }  // namespace
 
 Nest hoist(Nest nest) {
-  hoist_in(nest, nest.body);
+  hoist_in(nest, nest.body, false);
   return nest;
 }
 

@@ -7,9 +7,9 @@ namespace {
 
 constexpr std::array kPasses = {
     NestPass{{PassStage::nest, "hoist", true,
-              "computes costly values that a serial loop does not change before it"},
+              "computes costly values that a loop does not change before it"},
              hoist,
-             false},
+             true},
     NestPass{{PassStage::nest, "partition", true,
               "versions loops: the interior of a domain runs without guards"},
              [](Nest nest) { return partition(nest); },
