@@ -163,8 +163,28 @@ FN f32 uniform(i64 seed, i64 counter) {
 
 // gelu: the rounding of t = -x/sqrt(2) matters where erfc falls fast (its logarithmic derivative is
 // about -2t there), so that the rounded-off part is put back to first order.
+//
+// divided: a quotient without a branch, for loops. What the compiler makes of `/` jumps for numbers
+// far from one, so that no element's loads begin before the one before it is divided. The steps are
+// the compiler's own (a reciprocal, and remainders by fma), correctly rounded for magnitudes
+// between 2^-60 and 2^60; others are within two units in the last place.
 constexpr std::string_view kReals =
-    R"(#if !defined(TILE_HOST_EMULATION) && __CUDA_ARCH__ >= 800
+    R"(#ifndef TILE_HOST_EMULATION
+FN bool in_middle(f32 x) { return (__float_as_uint(x) >> 23 & 255u) - 67u < 120u; }
+FN f32 divided(f32 a, f32 b) {
+  f32 far, r;
+  asm("div.full.f32 %0, %1, %2;" : "=f"(far) : "f"(a), "f"(b));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(b));
+  r = __fmaf_rn(r, __fmaf_rn(-b, r, 1.0f), r);
+  f32 q = __fmul_rn(a, r);
+  q = __fmaf_rn(__fmaf_rn(-b, q, a), r, q);
+  q = __fmaf_rn(__fmaf_rn(-b, q, a), r, q);
+  return in_middle(a) && in_middle(b) ? q : far;
+}
+#else
+FN f32 divided(f32 a, f32 b) { return a / b; }
+#endif
+#if !defined(TILE_HOST_EMULATION) && __CUDA_ARCH__ >= 800
 FN f32 largest(f32 a, f32 b) { f32 r; asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
 FN f32 least(f32 a, f32 b) { f32 r; asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
 #else

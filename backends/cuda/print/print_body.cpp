@@ -131,6 +131,9 @@ ValueText Printer::node(const Body& of, const Node& n, const NodeValues& values,
       if (quotient && n.type == DType::f32) {
         return {"stream_quotient(" + operands[0].text + ", " + operands[1].text + ")", n.type};
       }
+      if (n.op == Op::div && n.type == DType::f32 && in_thread_ && loops_ > 0) {
+        return {"divided(" + operands[0].text + ", " + operands[1].text + ")", n.type};
+      }
       return {print_operation(n.op, n.type, operands), n.type};
     }
     case NodeKind::argument:

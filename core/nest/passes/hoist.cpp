@@ -214,7 +214,7 @@ void hoist_in(Nest& nest, Block& block, bool in_thread) {
   Block out;
   for (Statement& s : block) {
     if (For* f = std::get_if<For>(&s.what)) {
-      bool walks = in_thread && f->kind == LoopKind::unrolled && f->extent.value() > 1;
+      bool walks = in_thread && f->kind == LoopKind::unrolled;
       if ((f->kind == LoopKind::serial || walks) && runs(*f)) {
         Block before = LoopHoist(nest, *f).before();
         std::move(before.begin(), before.end(), std::back_inserter(out));

@@ -144,7 +144,12 @@ double line_waste(const GpuLines& g, const LineForm& f, const Kernel& kernel) {
 double estimate_lines(const GpuLines& g, const Kernel& kernel, const Target& target,
                       CostTerm* into) {
   std::optional<LineForm> f = line_form(kernel);
-  if (!f) return 1e18;
+  return f ? estimate_lines(g, *f, kernel, target, into) : 1e18;
+}
+
+double estimate_lines(const GpuLines& g, const LineForm& form, const Kernel& kernel,
+                      const Target& target, CostTerm* into) {
+  const LineForm* f = &form;
   double bytes = 0, waste = line_waste(g, *f, kernel);
   std::set<TensorId> seen;
   auto add = [&](TensorId id) {

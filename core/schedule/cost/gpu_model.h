@@ -6,12 +6,17 @@
 
 namespace tile::gpu {
 
+struct LineForm;
+
 // Estimated nanoseconds of one piece. The parts are added to `into`, if it is given.
 double estimate_piece(const PieceSchedule& s, const Piece& piece, const Contraction& c,
                       const Kernel& kernel, const Target& target, CostTerm* into = nullptr);
 // The same of a kernel with row loops whose rows are held in registers.
 double estimate_lines(const GpuLines& g, const Kernel& kernel, const Target& target,
                       CostTerm* into = nullptr);
+// The same of a kernel whose form is known.
+double estimate_lines(const GpuLines& g, const LineForm& form, const Kernel& kernel,
+                      const Target& target, CostTerm* into = nullptr);
 // The same of a kernel with a streamed axis.
 double estimate_stream(const GpuStream& g, const Kernel& kernel, const Target& target,
                        CostTerm* into = nullptr);

@@ -155,7 +155,13 @@ std::string illegal_lines(const Schedule& schedule, const Kernel& kernel, const 
   if (!is_gpu(target)) return "a GPU form for a CPU";
   std::optional<LineForm> f = line_form(kernel);
   if (!f) return "rows whose stages do not share a line";
-  const GpuLines& g = *schedule.gpu_lines;
+  std::string wrong = illegal_lines(*schedule.gpu_lines, *f, kernel, target);
+  return wrong.empty() && has_loops(schedule) ? "lines beside loops" : wrong;
+}
+
+std::string illegal_lines(const GpuLines& g, const LineForm& form, const Kernel& kernel,
+                          const Target& target) {
+  const LineForm* f = &form;
   if (g.lanes < 1 || (g.lanes & (g.lanes - 1)) != 0 || g.rows < 1) return "lanes of another number";
   bool power = g.blocks >= 1 && (g.blocks & (g.blocks - 1)) == 0;
   if (!power || g.blocks > kMostClusterBlocks) return "a cluster of another size";
@@ -172,7 +178,7 @@ std::string illegal_lines(const Schedule& schedule, const Kernel& kernel, const 
   if (most_registers(*f, g, kernel) > most) return "a line larger than the registers";
   // The walk along a line is unrolled, whether its cells are kept or not.
   if (cells_of_a_lane(*f, g) > target.gpu.registers_per_thread) return "a walk too long to unroll";
-  return has_loops(schedule) ? "lines beside loops" : "";
+  return {};
 }
 
 std::string illegal_stream(const Schedule& schedule, const Kernel& kernel, const Target& target) {

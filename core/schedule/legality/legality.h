@@ -20,12 +20,16 @@ std::string illegal_tiles(const PieceSchedule& schedule, const Piece& piece, con
                           const BoundTensors& tensors, const Target& target);
 
 namespace gpu {
+struct LineForm;
 
 // Empty when the piece's GPU form is legal; else the first broken rule.
 std::string illegal_form(const PieceSchedule& schedule, const Piece& piece, const Contraction& c,
                          const Kernel& kernel, const Target& target);
 // Empty where a kernel's rows may be held in registers so; else the first broken rule.
 std::string illegal_lines(const Schedule& schedule, const Kernel& kernel, const Target& target);
+// The same of a kernel whose form is known.
+std::string illegal_lines(const GpuLines& g, const LineForm& form, const Kernel& kernel,
+                          const Target& target);
 // Empty where blocks of a streamed axis may pass by so; else the first broken rule.
 std::string illegal_stream(const Schedule& schedule, const Kernel& kernel, const Target& target);
 

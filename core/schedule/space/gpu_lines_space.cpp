@@ -9,7 +9,7 @@
 namespace tile::gpu {
 namespace {
 
-constexpr int64_t kNeighbourRows = 32;  // of f32 a line of the cache
+constexpr int64_t kLeastRows = 4, kNeighbourRows = 32;  // of f32: 16 bytes, a line of the cache
 
 }  // namespace
 
@@ -23,8 +23,8 @@ std::vector<Schedule> line_schedules(const Kernel& kernel, const Target& target)
       s.stages.emplace_back(stage.attach.valid() ? 0 : stage.contraction.pieces.size());
     }
     s.gpu_lines = g;
-    if (!illegal_lines(s, kernel, target).empty()) return;
-    double ns = estimate_lines(g, kernel, target) * (g.vector == 4 ? 1 : 1.1);
+    if (!illegal_lines(g, *f, kernel, target).empty()) return;
+    double ns = estimate_lines(g, *f, kernel, target) * (g.vector == 4 ? 1 : 1.1);
     found.emplace_back(ns, std::move(s));
   };
   for (int64_t vector : {4, 2, 1}) {
@@ -35,8 +35,8 @@ std::vector<Schedule> line_schedules(const Kernel& kernel, const Target& target)
         if (!idle) consider({lanes, rows, vector, 1});
       }
       for (int64_t blocks = 2; blocks <= kMostClusterBlocks; blocks *= 2) {
-        for (int64_t rows = 1; rows == 1 || (f->rows_are_neighbours && rows <= kNeighbourRows);
-             rows *= 2) {
+        int64_t most = f->rows_are_neighbours ? kNeighbourRows : 1;
+        for (int64_t rows = 1; rows <= most; rows = rows == 1 ? kLeastRows : 2 * rows) {
           bool idle = lanes * rows < 128 || lanes * blocks > f->count / vector;
           if (!idle) consider({lanes, rows, vector, blocks});
         }
