@@ -178,6 +178,49 @@ template <int count> FN void more_registers() {}
 #endif
 )";
 
+// wgmma's functions of one width of sums and one type, with what TextPieces put in.
+constexpr const char* kGroupFunctions = R"(
+#ifndef TILE_$name
+#define TILE_$name
+#ifndef TILE_HOST_EMULATION
+FN void ${name}_shared(float (&sum)[$registers], u64 a, u64 b, int keep) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %$keep, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n${columns}k16.f32.$type.$type "
+      "$sums, %$first, %$second, p, 1, 1, 0, 0;\n}"
+      : $outputs
+      : "l"(a), "l"(b), "r"(keep));
+}
+FN void ${name}_first(float (&sum)[$registers], u64 a, u64 b) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, 0, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n${columns}k16.f32.$type.$type "
+      "$sums, %$first, %$second, p, 1, 1, 0, 0;\n}"
+      : $results
+      : "l"(a), "l"(b));
+}
+FN void ${name}_registers(float (&sum)[$registers], u32 a0, u32 a1, u32 a2, u32 a3, u64 b, int keep) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %$keep_value, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n${columns}k16.f32.$type.$type "
+      "$sums, $words, %$value, p, 1, 1, 1;\n}"
+      : $outputs
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(keep));
+}
+#else
+FN void ${name}_shared(float (&sum)[$registers], u64 a, u64 b, int keep) {
+  multiply_group([](u16 bits) { return from($type{bits}); }, sum, $columns, a, b, keep);
+}
+FN void ${name}_first(float (&sum)[$registers], u64 a, u64 b) { ${name}_shared(sum, a, b, 0); }
+FN void ${name}_registers(float (&sum)[$registers], const u32& a0, const u32& a1, const u32& a2,
+                          const u32& a3, u64 b, int keep) {
+  multiply_group([](u16 bits) { return from($type{bits}); }, sum, $columns, {&a0, &a1, &a2, &a3},
+                 b, keep);
+}
+#endif
+#endif
+)";
+
 // "{%0, %1, …}"
 std::string registers(int64_t from, int64_t count) {
   std::string list = "{";
@@ -222,47 +265,7 @@ std::string stream_group_functions(const std::string& name, int64_t columns,
   pieces.set("words", registers(sums, 4));
   pieces.set("value", sums + 4);
   pieces.set("keep_value", sums + 5);
-  return pieces.fill(R"(
-#ifndef TILE_$name
-#define TILE_$name
-#ifndef TILE_HOST_EMULATION
-FN void ${name}_shared(float (&sum)[$registers], u64 a, u64 b, int keep) {
-  asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %$keep, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n${columns}k16.f32.$type.$type "
-      "$sums, %$first, %$second, p, 1, 1, 0, 0;\n}"
-      : $outputs
-      : "l"(a), "l"(b), "r"(keep));
-}
-FN void ${name}_first(float (&sum)[$registers], u64 a, u64 b) {
-  asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, 0, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n${columns}k16.f32.$type.$type "
-      "$sums, %$first, %$second, p, 1, 1, 0, 0;\n}"
-      : $results
-      : "l"(a), "l"(b));
-}
-FN void ${name}_registers(float (&sum)[$registers], u32 a0, u32 a1, u32 a2, u32 a3, u64 b, int keep) {
-  asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %$keep_value, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n${columns}k16.f32.$type.$type "
-      "$sums, $words, %$value, p, 1, 1, 1;\n}"
-      : $outputs
-      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(keep));
-}
-#else
-FN void ${name}_shared(float (&sum)[$registers], u64 a, u64 b, int keep) {
-  multiply_group([](u16 bits) { return from($type{bits}); }, sum, $columns, a, b, keep);
-}
-FN void ${name}_first(float (&sum)[$registers], u64 a, u64 b) { ${name}_shared(sum, a, b, 0); }
-FN void ${name}_registers(float (&sum)[$registers], const u32& a0, const u32& a1, const u32& a2,
-                          const u32& a3, u64 b, int keep) {
-  multiply_group([](u16 bits) { return from($type{bits}); }, sum, $columns, {&a0, &a1, &a2, &a3},
-                 b, keep);
-}
-#endif
-#endif
-)");
+  return pieces.fill(kGroupFunctions);
 }
 
 }  // namespace tile::cuda

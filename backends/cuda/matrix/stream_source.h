@@ -13,9 +13,9 @@ std::string stream_prelude();
 // The same of wgmma.
 std::string stream_group_prelude();
 
-// wgmma's functions of sums of `columns` columns, whose factors have this C type: `NAME_shared` (`NAME_first`, which sets the sums)
-// takes descriptors of both factors, the second along k; `NAME_registers` four words of the first,
-// and the second across k.
+// wgmma's functions of sums of `columns` columns, whose factors have this C type: `NAME_shared`
+// takes descriptors of both factors, the second along k (`NAME_first` does, and sets the sums);
+// `NAME_registers` four words of the first, and the second across k.
 std::string stream_group_functions(const std::string& name, int64_t columns,
                                    const std::string& type);
 
