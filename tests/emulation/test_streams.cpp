@@ -7,6 +7,7 @@
 #include <cmath>
 #include <random>
 
+#include "backends/cuda/source.h"
 #include "core/fusion/group.h"
 #include "core/kernel/stream.h"
 #include "core/pipeline/pipeline.h"
@@ -194,6 +195,29 @@ TEST(StreamRules, SumsOfSingleCellsStayApart) {
   for (const char* architecture : {"sm_80", "sm_90a"}) {
     for (const Kernel& k : kernels(single, target_of(architecture))) EXPECT_FALSE(has_stream(k));
   }
+}
+
+// The next block's scores are on their way, and this block's products too, while weights are made.
+TEST(StreamRules, ProductsRunBesideWhatIsMadeOfOthers) {
+  Target target = target_of("sm_90a");
+  size_t overlapped = 0;
+  for (const Attention& a : attentions()) {
+    SCOPED_TRACE(a.name);
+    EmulatedCase c = lowered(0, 0, drawn(a), target);
+    const auto& launch = std::get<EmulatedLaunch>(c.steps.at(0));
+    const std::string text = cuda::print_cuda(launch.nest, target).text;
+    if (text.find("box_load(") == text.npos) continue;
+    ++overlapped;
+    size_t loop = text.find("for (int step = g", text.find("__global__"));
+    size_t next = text.find("_first(", loop), sums = text.find("_registers(", next);
+    size_t wait = text.find("group_wait<1>();", sums);
+    EXPECT_NE(wait, text.npos) << text.substr(loop);
+    // Weights in registers are made while nothing runs.
+    size_t idle = text.find("group_wait<0>();", loop);
+    EXPECT_LT(idle, next);
+    EXPECT_LT(idle, text.find("stream_pair(", loop));
+  }
+  EXPECT_GT(overlapped, 0U);
 }
 
 TEST(StreamRules, BlocksThatDoNotFitAreRefused) {

@@ -171,7 +171,7 @@ class Ordering {
     for (size_t i = 0; i < body_.size() && issued(i) == 0; ++i) {
       auto w = order_.waits.find(i);
       if (w != order_.waits.end()) running = w->second.running;
-      if (running > turn - 1 - last) continue;
+      if (running > turn - 1 - last || product(i) != nullptr) continue;
       order_.released = i;
       return;
     }
