@@ -86,21 +86,28 @@ void Courier::end() {
 
 // The other thread would have to wake first.
 void Courier::make_here(std::unique_lock<std::mutex>& lock) {
+  failure_ = make_first(
+      lock, [this](const Job& job) { transport_.exchange(job.sent, job.received, job.what); });
+  changed_.notify_all();
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+// Without the lock meanwhile; returns what is thrown.
+template <class Make>
+std::exception_ptr Courier::make_first(std::unique_lock<std::mutex>& lock, const Make& how) {
   Job job = std::move(jobs_.front());
   jobs_.pop_front();
   under_way_ = true;
   lock.unlock();
   std::exception_ptr failure;
   try {
-    transport_.exchange(job.sent, job.received, job.what);
+    how(job);
   } catch (...) {
     failure = std::current_exception();
   }
   lock.lock();
   under_way_ = false;
-  failure_ = failure;
-  changed_.notify_all();
-  if (failure) std::rethrow_exception(failure);
+  return failure;
 }
 
 bool Courier::rest() {
@@ -128,19 +135,7 @@ void Courier::work() {
     changed_.wait(
         lock, [&] { return leaves_ || (!jobs_.empty() && !under_way_ && !failure_ && !stopped_); });
     if (leaves_) return;
-    Job job = std::move(jobs_.front());
-    jobs_.pop_front();
-    under_way_ = true;
-    lock.unlock();
-    std::exception_ptr failure;
-    try {
-      make(job);
-    } catch (...) {
-      failure = std::current_exception();
-    }
-    lock.lock();
-    under_way_ = false;
-    if (failure) {
+    if (std::exception_ptr failure = make_first(lock, [this](const Job& job) { make(job); })) {
       failure_ = failure;
     } else {
       ++made_;

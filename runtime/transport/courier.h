@@ -48,6 +48,8 @@ class Courier {
   void work();
   void make(const Job& job);
   void make_here(std::unique_lock<std::mutex>& lock);
+  template <class Make>
+  std::exception_ptr make_first(std::unique_lock<std::mutex>& lock, const Make& how);
   // Between two looks of an exchange; see Transport::rest.
   bool rest();
 

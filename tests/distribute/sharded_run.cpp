@@ -6,6 +6,7 @@
 
 #include "core/interpret/interpret_ranks.h"
 #include "core/ir/ranks/reduce_part.h"
+#include "core/ir/scalar.h"
 
 namespace tile::test {
 namespace {
@@ -118,6 +119,16 @@ std::vector<HostTensor> run_ranks(const PartitionedProgram& p, const BoundProgra
   std::vector<std::vector<HostTensor>> outputs;
   for (Interpretation& one : results) outputs.push_back(std::move(one.outputs));
   return put_together(p, program, outputs);
+}
+
+void expect_same_bits(const std::vector<HostTensor>& expected, const std::vector<HostTensor>& got) {
+  ASSERT_EQ(expected.size(), got.size());
+  for (size_t o = 0; o < got.size(); ++o) {
+    ASSERT_EQ(expected[o].shape, got[o].shape);
+    for (int64_t i = 0; i < got[o].count(); ++i) {
+      ASSERT_TRUE(same_value(expected[o].at(i), got[o].at(i))) << "output " << o << " cell " << i;
+    }
+  }
 }
 
 }  // namespace tile::test

@@ -34,5 +34,6 @@ std::vector<HostTensor> put_together(const PartitionedProgram& p, const BoundPro
                                      const std::vector<std::vector<HostTensor>>& outputs);
 std::vector<HostTensor> run_ranks(const PartitionedProgram& p, const BoundProgram& program,
                                   const std::vector<HostTensor>& inputs);
+void expect_same_bits(const std::vector<HostTensor>& expected, const std::vector<HostTensor>& got);
 
 }  // namespace tile::test

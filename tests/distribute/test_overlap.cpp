@@ -50,16 +50,6 @@ std::vector<Exchange::Part> of_others(const std::vector<Exchange::Part>& parts, 
   return others;
 }
 
-void expect_same_bits(const std::vector<HostTensor>& expected, const std::vector<HostTensor>& got) {
-  ASSERT_EQ(expected.size(), got.size());
-  for (size_t o = 0; o < got.size(); ++o) {
-    ASSERT_EQ(expected[o].shape, got[o].shape);
-    for (int64_t i = 0; i < got[o].count(); ++i) {
-      ASSERT_TRUE(same_value(expected[o].at(i), got[o].at(i))) << "output " << o << " cell " << i;
-    }
-  }
-}
-
 // What ranks send each other is as before.
 void expect_same_bytes(const PartitionedProgram& before, const PartitionedProgram& after) {
   for (size_t r = 0; r < before.ranks.size(); ++r) {

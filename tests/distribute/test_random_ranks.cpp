@@ -12,16 +12,6 @@
 namespace tile::test {
 namespace {
 
-void expect_same_bits(const std::vector<HostTensor>& expected, const std::vector<HostTensor>& got) {
-  ASSERT_EQ(expected.size(), got.size());
-  for (size_t o = 0; o < got.size(); ++o) {
-    ASSERT_EQ(expected[o].shape, got[o].shape);
-    for (int64_t i = 0; i < got[o].count(); ++i) {
-      ASSERT_TRUE(same_value(expected[o].at(i), got[o].at(i))) << "output " << o << " cell " << i;
-    }
-  }
-}
-
 // How tensors without a layout get theirs.
 enum class Unnamed : uint8_t { follow, chosen };
 

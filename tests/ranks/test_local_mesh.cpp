@@ -9,36 +9,11 @@
 #include "tests/distribute/sharded_run.h"
 #include "tests/random/agreement/agreement.h"
 #include "tests/random/random_program.h"
+#include "tests/ranks/mesh_runs.h"
 #include "tests/support/run_tile.h"
 
 namespace tile::test {
 namespace {
-
-std::shared_ptr<Engine> engine_of(const std::string& backend) {
-  EngineOptions options;
-  options.backend = backend;
-  options.cache_mode = "off";
-  options.strict_skip = true;
-  options.threads = 2;
-  return Engine::create(options);
-}
-
-void expect_same_values(const std::shared_ptr<Engine>& engine, uint64_t seed) {
-  RandomCase drawn = random_case(seed);
-  auto text = std::make_shared<const Source>(Source{"test.tile", drawn.text});
-  auto source = std::make_shared<const Program>(parse_tile(text));
-  BoundProgram program = tile::bind(*source, drawn.types);
-  RandomLayouts layouts = random_layouts(program, seed, true);
-  SCOPED_TRACE("seed " + std::to_string(seed) + ", mesh " + layouts.mesh + "\n" + layouts.layouts +
-               drawn.text);
-  try {
-    LocalMesh mesh(engine, source, program, divided(program, layouts.mesh, layouts.layouts));
-    Interpretation expected = interpret(program, drawn.inputs, {}, true);
-    EXPECT_EQ(difference(expected, mesh.run(drawn.inputs), drawn.exact), "");
-  } catch (const Failure& failure) {
-    ADD_FAILURE() << failure.diagnostic().message;
-  }
-}
 
 TEST(LocalMesh, RandomProgramsOnTheReference) {
   std::shared_ptr<Engine> engine = engine_of("reference");

@@ -13,6 +13,7 @@
 #include "tests/distribute/sharded_run.h"
 #include "tests/random/agreement/agreement.h"
 #include "tests/random/random_program.h"
+#include "tests/ranks/mesh_runs.h"
 #include "tests/support/run_tile.h"
 
 namespace tile::test {
@@ -20,14 +21,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::shared_ptr<Engine> engine_of(const std::string& backend) {
-  EngineOptions options;
-  options.backend = backend;
-  options.cache_mode = "off";
-  options.strict_skip = true;
-  options.threads = 2;
-  return Engine::create(options);
-}
 std::shared_ptr<const Program> program_of(const std::string& text) {
   return std::make_shared<const Program>(
       parse_tile(std::make_shared<const Source>(Source{"test.tile", text})));
@@ -35,33 +28,14 @@ std::shared_ptr<const Program> program_of(const std::string& text) {
 
 const OverlapOptions kAlways{Overlap::always, {}, {}};
 
-void expect_same_values(const std::shared_ptr<Engine>& engine, uint64_t seed) {
-  RandomCase drawn = random_case(seed);
-  std::shared_ptr<const Program> source = program_of(drawn.text);
-  BoundProgram program = tile::bind(*source, drawn.types);
-  RandomLayouts layouts = random_layouts(program, seed, true);
-  SCOPED_TRACE("seed " + std::to_string(seed) + ", mesh " + layouts.mesh + "\n" + layouts.layouts +
-               drawn.text);
-  try {
-    LocalMesh mesh(engine, source, program, divided(program, layouts.mesh, layouts.layouts),
-                   kAlways);
-    Interpretation expected = interpret(program, drawn.inputs, {}, true);
-    for (int run = 0; run < 2; ++run) {
-      EXPECT_EQ(difference(expected, mesh.run(drawn.inputs), drawn.exact), "");
-    }
-  } catch (const Failure& failure) {
-    ADD_FAILURE() << failure.diagnostic().message;
-  }
-}
-
 TEST(OverlappedRuns, RandomProgramsOnTheReference) {
   std::shared_ptr<Engine> engine = engine_of("reference");
-  for (uint64_t seed : seeds(31000, 60)) expect_same_values(engine, seed);
+  for (uint64_t seed : seeds(31000, 60)) expect_same_values(engine, seed, kAlways, 2);
 }
 
 TEST(OverlappedRuns, RandomProgramsOnTheCpu) {
   std::shared_ptr<Engine> engine = engine_of("cpu");
-  for (uint64_t seed : seeds(33000, 12)) expect_same_values(engine, seed);
+  for (uint64_t seed : seeds(33000, 12)) expect_same_values(engine, seed, kAlways, 2);
 }
 
 HostTensor counted(const Shape& shape) {

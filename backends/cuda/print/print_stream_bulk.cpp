@@ -160,6 +160,12 @@ void Printer::bulk_turns(const nest::For& loop, const std::string& first, const 
 // What makes registers that products read or add to may not move between products that run, nor
 // what needs their results before the wait.
 void Printer::settle(nest::BufferId fragment) { line("group_settle(" + names_[fragment] + ");"); }
+// The sums that live through the loop.
+void Printer::settle_sums(const nest::Block& body, const ProductOrder& order) {
+  for (const ProductOrder::Issue& one : order.issues) {
+    if (!one.ahead) settle(std::get<nest::MatrixTile>(body[one.statement].what).sum);
+  }
+}
 void Printer::wait_for_products(const nest::Block& body, const ProductOrder& order, size_t at) {
   auto wait = order.waits.find(at);
   if (wait == order.waits.end()) return;
@@ -176,9 +182,7 @@ void Printer::issue_product(const nest::MatrixTile& m, bool fresh) {
 // that waits count alike in all turns.
 void Printer::first_products(const nest::Block& body, const ProductOrder& order,
                              const std::string& first, const std::string& end) {
-  for (const ProductOrder::Issue& one : order.issues) {
-    if (!one.ahead) settle(std::get<nest::MatrixTile>(body[one.statement].what).sum);
-  }
+  settle_sums(body, order);
   open("{");
   line("if (" + first + " < " + end + ") barrier_wait(full + 8 * next, phase);");
   line(stream_stage("next"));
@@ -251,9 +255,7 @@ void Printer::overlapped_turns(const nest::For& loop, const ProductOrder& order,
   next_stage("next");
   close();
   line("group_wait<0>();");
-  for (const ProductOrder::Issue& one : order.issues) {
-    if (!one.ahead) settle(std::get<nest::MatrixTile>(body[one.statement].what).sum);
-  }
+  settle_sums(body, order);
 }
 
 }  // namespace tile::cuda

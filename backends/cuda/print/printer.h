@@ -132,6 +132,7 @@ class Printer {
   void next_stage(const std::string& slot);
   void release_stage(const std::string& slot);
   void settle(nest::BufferId fragment);
+  void settle_sums(const nest::Block& body, const ProductOrder& order);
   void wait_for_products(const nest::Block& body, const ProductOrder& order, size_t at);
   void issue_product(const nest::MatrixTile& m, bool fresh);
   void first_products(const nest::Block& body, const ProductOrder& order, const std::string& first,

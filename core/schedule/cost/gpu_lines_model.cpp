@@ -25,7 +25,6 @@ constexpr double kHeldNanoseconds = 60;
 constexpr double kRegisterSlack = 0.1;
 constexpr double kShortWalkRegisters = 80;
 constexpr double kLoneShare = 0.9;        // [H200] of its time, what a block alone does not hide
-constexpr double kSectorBytes = 32;       // [guide] what memory moves at least
 constexpr double kPointInstructions = 4;  // of addresses and conversions, beside the operations
 
 // Of a stream: what the products reach of the tensor cores' rate where warps feed them by mma, and

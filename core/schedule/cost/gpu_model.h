@@ -24,5 +24,6 @@ double estimate_stream(const GpuStream& g, const Kernel& kernel, const Target& t
 // the times of `tile-bench run` (bench/workloads) on an H200. They are shares, counts and
 // instructions; times and rates of a part are the Target's.
 constexpr double kMemoryShare = 0.9;  // [H200] of a data sheet's bandwidth, what kernels reach
+constexpr double kSectorBytes = 32;   // what memory moves at least (CUDA C++ Programming Guide)
 
 }  // namespace tile::gpu
