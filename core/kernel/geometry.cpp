@@ -103,6 +103,7 @@ int64_t vectors_in_tile(const PieceSchedule& schedule, const Piece& piece, DType
 
 int64_t accumulator_copies(const PieceSchedule& schedule, const Piece& piece, const Contraction& c,
                            const Target& target, size_t& loop) {
+  if (is_gpu(target)) return 1;  // other threads fill the time that an addition takes
   bool lanes = !schedule.reduce.empty() && schedule.reduce.back().binding == Binding::vector;
   for (size_t i = schedule.reduce.size(); i-- > 0 && !uses_tiles(schedule);) {
     const Loop& l = schedule.reduce[i];

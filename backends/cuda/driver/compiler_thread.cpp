@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <ctime>
@@ -20,8 +21,12 @@ namespace tile::cuda {
 namespace {
 
 constexpr std::chrono::milliseconds kBetweenQuestions{2};
-// Beyond so many that are left behind, callers wait for their own: threads do not pile up.
-constexpr size_t kMostLeft = 16;
+// Beyond so many that are left behind, callers wait for their own: threads do not pile up. A race
+// of schedules compiles one on each processor, all of which may be left.
+size_t most_left() {
+  static const size_t kMost = std::max<size_t>(16, 2 * std::thread::hardware_concurrency());
+  return kMost;
+}
 
 struct Task {
   explicit Task(CompilerWork given) : work(std::move(given)) {}
@@ -112,7 +117,7 @@ void run_on_compiler_thread(Control& control, CompilerWork work) {
     lock.lock();
     if (!over || task->done) continue;
     task->unwanted = true;
-    if (all.left.size() >= kMostLeft) continue;
+    if (all.left.size() >= most_left()) continue;
     all.left.splice(all.left.end(), place);
     lock.unlock();
     throw control.reason({});

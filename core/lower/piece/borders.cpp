@@ -20,7 +20,7 @@ constexpr int64_t kMostMissing = 2;  // rows at one end of a tile that has code 
 Borders::Borders(const PieceContext& context, const PieceValues& values)
     : c_(context), values_(values) {
   if (!c_.schedule.tile.empty()) tile_test_ = tile_test_place();
-  if (tile_test_ && !is_gpu(c_.frame.target)) tap_test_ = tap_test_place();
+  if (tile_test_) tap_test_ = tap_test_place();
 }
 
 // The loop in `reduce` inside which a whole tile is tested: after the reductions in the tile's

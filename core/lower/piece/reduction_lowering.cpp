@@ -87,8 +87,10 @@ Block ReductionLowering::reduce_loop(size_t i, const State& s) {
   const Loop& l = c_.schedule.reduce[i];
   if (l.binding == Binding::vector) return vector_reduction(i, s);
   const Position& p = s.at[l.iterator];
-  bool fixed = p.size.is_constant();
-  LoopKind kind = l.binding == Binding::unroll && fixed ? LoopKind::unrolled : LoopKind::serial;
+  // On a GPU the few threads at a border have less code instead.
+  bool border = is_gpu(c_.frame.target) && s.guards == Guards::points;
+  bool written_out = l.binding == Binding::unroll && p.size.is_constant() && !border;
+  LoopKind kind = written_out ? LoopKind::unrolled : LoopKind::serial;
   auto inside = [&](const State& at, const Expr& value, const Expr& size) {
     State inner = entered(at, l.iterator, l.step, value, size);
     bool copy = c_.copies > 1 && i == c_.copy_loop && kind == LoopKind::unrolled;
@@ -194,7 +196,9 @@ Block ReductionLowering::test_all_taps(size_t i, const State& s) {
   State inner = s;
   inner.guards = Guards::none;
   choice.then = reduce_inside(i, inner);
-  choice.otherwise = reduce_inside(i, s);
+  State border = s;
+  if (is_gpu(c_.frame.target)) border.guards = Guards::points;
+  choice.otherwise = reduce_inside(i, border);
   return {statement(std::move(choice))};
 }
 

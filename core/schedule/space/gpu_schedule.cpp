@@ -7,6 +7,7 @@
 #include "core/kernel/forms/scan.h"
 #include "core/kernel/geometry.h"
 #include "core/schedule/cost/gpu_model.h"
+#include "core/schedule/facts/thread_reads.h"
 #include "core/schedule/legality/legality.h"
 
 namespace tile::gpu {
@@ -16,6 +17,8 @@ constexpr int64_t kMostParts = 256;  // of a sum that blocks share
 
 // Cells of a thread are code each: long bodies have few, so that registers hold their values.
 constexpr int64_t kFewCells = 4, kMostNodes = 1024;
+constexpr int64_t kMostCells = 16;  // of a register tile, that leave registers for what they read
+constexpr int64_t kRemainders = 4;  // tiles along a dimension, one of which may be a part
 
 int64_t nodes_in(const Body& body) {
   auto count = static_cast<int64_t>(body.nodes.size());
@@ -62,27 +65,76 @@ class GpuPieceSpace {
     found_.emplace_back(ns, std::move(s));
   }
 
-  // A thread for each cell, or for the neighbours that one access holds.
+  // A thread for each cell, or for the neighbours that one access holds, or for some cells whose
+  // windows overlap.
   void loops() {
     std::optional<ScanForm> scan = scan_form(piece_, c_);
     DType type = kernel_.tensors[c_.outputs[0]].type;
     for (int64_t vector = 1; vector <= access_elements(type); vector *= 2) {
       if (vector > 1 && (scan || parallel_dims_.fastest % vector != 0)) continue;
       if (vector > kFewCells && vector * nodes_in(piece_.body) > kMostNodes) continue;
-      PieceSchedule s;
-      if (scan) s.carried = IteratorId(scan->parallel_dim);
-      for (size_t u : parallel_dims_.iterators) {
-        IteratorId iterator(u);
-        if (iterator == s.carried) continue;
-        bool wide = vector > 1 && u == parallel_dims_.iterators.back();
-        s.outer.push_back({iterator, wide ? vector : 1, Binding::parallel});
-        if (wide) s.tile.push_back({iterator, 1, Binding::vector});
-      }
-      for (size_t u : terms_.iterators) {
-        if (!scan) s.reduce.push_back({IteratorId(u), 1, Binding::serial});
-      }
-      consider(std::move(s));
+      consider(loops_of(vector, scan));
     }
+    if (scan) return;
+    for (int64_t vector = 1; vector <= access_elements(type); vector *= 2) {
+      if (parallel_dims_.fastest % vector == 0) register_tiles(vector);
+    }
+  }
+
+  PieceSchedule loops_of(int64_t vector, const std::optional<ScanForm>& scan) const {
+    PieceSchedule s;
+    if (scan) s.carried = IteratorId(scan->parallel_dim);
+    for (size_t u : parallel_dims_.iterators) {
+      IteratorId iterator(u);
+      if (iterator == s.carried) continue;
+      bool wide = vector > 1 && u == parallel_dims_.iterators.back();
+      s.outer.push_back({iterator, wide ? vector : 1, Binding::parallel});
+      if (wide) s.tile.push_back({iterator, 1, Binding::vector});
+    }
+    for (size_t u : terms_.iterators) {
+      if (!scan) s.reduce.push_back({IteratorId(u), 1, Binding::serial});
+    }
+    return s;
+  }
+
+  // Cells of one thread along one or two further dimensions, where neighbours read the same.
+  void register_tiles(int64_t vector) {
+    std::vector<size_t> along;
+    for (size_t i = 0; i + 1 < parallel_dims_.iterators.size(); ++i) {
+      size_t u = parallel_dims_.iterators[i];
+      if (windows_overlap(IteratorId(u), piece_, kernel_, target_)) along.push_back(u);
+    }
+    for (size_t i = 0; i < along.size(); ++i) {
+      for (int64_t cells : {2, 4, 8}) {
+        register_tile(vector, {{along[i], cells}});
+        for (size_t j = i + 1; j < along.size(); ++j) {
+          for (int64_t more : {2, 4, 8}) {
+            register_tile(vector, {{along[i], cells}, {along[j], more}});
+          }
+        }
+      }
+    }
+  }
+
+  void register_tile(int64_t vector, const std::vector<std::pair<size_t, int64_t>>& cells) {
+    PieceSchedule s = loops_of(vector, std::nullopt);
+    int64_t all = vector;
+    for (auto [u, count] : cells) {
+      bool few = piece_.box[u] < kRemainders * count;  // to compute a part of a tile for
+      if (few && piece_.box[u] % count != 0) return;
+      all *= count;
+      for (Loop& l : s.outer) {
+        if (l.iterator == IteratorId(u)) l.step = count;
+      }
+      s.tile.insert(s.tile.end() - (vector > 1 ? 1 : 0), {IteratorId(u), 1, Binding::unroll});
+    }
+    if (all > kMostCells || all * nodes_in(piece_.body) > kMostNodes) return;
+    int64_t taps = 1;
+    for (const Loop& l : s.reduce) taps *= std::max<int64_t>(piece_.box[l.iterator], 1);
+    if (taps * all * nodes_in(piece_.body) <= kMostNodes) {
+      for (Loop& l : s.reduce) l.binding = Binding::unroll;
+    }
+    consider(std::move(s));
   }
 
   void others() {
