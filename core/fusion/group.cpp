@@ -64,7 +64,7 @@ constexpr std::array kRows = {
         "computes pointwise statements in the register tile of what they read"),
     row("fuse-streams", streams, kOptional, kGpu, Verified::order,
         "streams blocks past a running maximum: online softmax, attention"),
-    row("fuse-siblings", siblings, kOptional, !kGpu, Verified::order,
+    row("fuse-siblings", siblings, kOptional, kGpu, Verified::order,
         "makes one kernel of reductions of one tensor over the same axes"),
     row("fuse-pools", pools, kOptional, !kGpu, Verified::order,
         "computes a pooling window where its operand is made"),

@@ -198,12 +198,28 @@ class SiblingFusion {
     return k.stages.size() == 1 || covers_output(k.stages[0].contraction, program_.tensors);
   }
 
+  // Whether neighbouring cells read neighbours in memory. A GPU holds rows that are walked along
+  // memory in registers, and reads them once for all sums that follow each other (fuse-rows).
+  bool has_neighbouring_cells(const Piece& piece) const {
+    const Access* largest = nullptr;
+    int64_t most = 0;
+    for (const Access& a : piece.loads) {
+      int64_t count = element_count(program_.tensors[a.tensor].shape);
+      if (count > most) largest = &a;
+      most = std::max(most, count);
+    }
+    if (largest == nullptr || largest->index.empty()) return false;
+    IteratorId u = stream::iterator_of(largest->index.back(), piece);
+    return u.valid() && piece.is_parallel(u);
+  }
+
   void join(size_t i, size_t j) {
     if (kernel(i) == nullptr) return;
     const Kernel &a = *kernel(i), &b = *kernel(j);
     std::optional<Contraction> both =
         joined(a.stages[0].contraction, b.stages[0].contraction, program_.tensors);
-    bool apart = !both || !same_cells(a, b, *both);
+    bool apart = !both || !same_cells(a, b, *both) ||
+                 (is_gpu(target_) && !has_neighbouring_cells(both->pieces[0]));
     std::optional<size_t> at = apart ? std::nullopt : common_place(steps_, {i, j}, program_);
     if (!at) return;
     Kernel one = a;

@@ -7,6 +7,7 @@
 #include "core/ir/operation_cost.h"
 #include "core/passes/normalize/substitution.h"
 #include "core/passes/optimize/optimize.h"
+#include "core/passes/optimize/pointwise_producer.h"
 #include "core/support/choices.h"
 
 namespace tile {
@@ -19,12 +20,26 @@ constexpr double kUnknownTrips = 16;
 constexpr double kOperationShare = 0.5;
 // Cycles for writing an element and reading it again: an estimate, in the unit of cycles_in_turn().
 constexpr double kStoreCost = 4;
+// On a GPU that reads and writes 4 TB/s and has 30e12 instructions, four bytes are worth 28 of
+// them.
+constexpr int kRecomputed = 20;
+// A tensor of so many times fewer elements holds numbers of rows.
+constexpr double kNumbersOfRow = 8;
 
 // Of one element.
 double node_cost(const Node& node) {
   if (node.kind == NodeKind::load) return 1;
   if (node.kind != NodeKind::operation || node.op == Op::cast || node.op == Op::ident) return 0;
   return cycles_in_turn(node.op);
+}
+// Of a thread of a GPU, for one element.
+int instructions(const Body& body) {
+  int count = 0;
+  for (const Node& node : body.nodes) {
+    if (node.kind == NodeKind::fold) return kRecomputed + 1;
+    if (node.kind == NodeKind::operation) count += static_cast<int>(cost_of(node.op).instructions);
+  }
+  return count;
 }
 // How often a fold's region runs, where its bounds say so.
 double fold_trips(const Body& body, const Node& fold) {
@@ -40,151 +55,6 @@ double body_cost(const Body& body) {
                                         : node_cost(node);
   }
   return cost;
-}
-
-// A tuple's components: the stores are alike but for the last index, which counts them.
-bool stores_components(const Contraction& c, const BoundTensor& result) {
-  const std::vector<Access>& stores = c.pieces[0].stores;
-  if (result.shape.empty() || result.shape.back() != std::ssize(stores)) return false;
-  for (size_t o = 0; o < stores.size(); ++o) {
-    bool counts = stores[o].index.back().affine == constant_affine(static_cast<int64_t>(o));
-    if (c.outputs[o] != c.outputs[0] || !counts) return false;
-    for (size_t d = 0; d + 1 < result.shape.size(); ++d) {
-      if (!(stores[o].index[d].affine == stores[0].index[d].affine)) return false;
-    }
-  }
-  return true;
-}
-
-// For each dimension of the result the iterator that indexes it, or none for the constant 0;
-// nullopt: the statement is not a pointwise map onto every cell of its result. The dimension of a
-// tuple's components is left out.
-std::optional<std::vector<IteratorId>> pointwise_map(const BoundProgram& program,
-                                                     const Contraction& c) {
-  if (c.pieces.size() != 1 || c.fill || !c.normalized) return std::nullopt;
-  const Piece& piece = c.pieces[0];
-  if (piece.parallel_dims != piece.iterators.size() || !piece.constraints.empty())
-    return std::nullopt;
-  const BoundTensor& result = program.tensors[c.outputs[0]];
-  if (result.view_of) return std::nullopt;
-  bool tuple = c.outputs.size() > 1;
-  if (tuple && !stores_components(c, result)) return std::nullopt;
-  std::vector<IteratorId> map;
-  for (size_t d = 0; d + (tuple ? 1 : 0) < result.shape.size(); ++d) {
-    const Affine& form = piece.stores[0].index[d].affine;
-    if (piece.stores[0].index[d].value >= 0) return std::nullopt;
-    IteratorId iterator;
-    for (IteratorId u : piece.iterators.ids()) {
-      if (form == iterator_affine(u)) iterator = u;
-    }
-    // A diagonal leaves the other cells at zero.
-    if (iterator.valid() && std::find(map.begin(), map.end(), iterator) != map.end())
-      return std::nullopt;
-    bool zero = form == constant_affine(0) && result.shape[d] == 1;
-    bool whole = iterator.valid() && piece.box[iterator] == result.shape[d];
-    if (!zero && !whole) return std::nullopt;
-    map.push_back(iterator);
-  }
-  return map;
-}
-
-struct Producer {
-  const Contraction* statement;
-  std::vector<IteratorId> map;
-};
-
-// The component of the producer's tuple that an access reads; nullopt: not one alone.
-std::optional<size_t> component_read(const Producer& producer, const Access& access) {
-  size_t count = producer.statement->outputs.size();
-  if (count == 1) return 0;
-  const Affine& last = access.index.back().affine;
-  bool one = last.is_constant() && last.constant.is_integer();
-  return one ? std::optional(static_cast<size_t>(last.constant.num())) : std::nullopt;
-}
-
-bool inlinable_access(const Access& access) {
-  return std::all_of(access.index.begin(), access.index.end(), [](const Index& index) {
-    return index.value < 0 && index.boundary == Boundary::in_range;
-  });
-}
-
-// The producer's iterators as the consumer's access `outer` fixes them: its index forms, and zero
-// for iterators of extent one that index nothing.
-std::vector<Affine> forms_of(const Producer& producer, const Access& outer) {
-  IdVector<IteratorId, Affine> replacement(producer.statement->pieces[0].iterators.size(),
-                                           constant_affine(0));
-  for (size_t d = 0; d < producer.map.size(); ++d) {
-    if (producer.map[d].valid()) replacement[producer.map[d]] = outer.index[d].affine;
-  }
-  return replacement;
-}
-
-// The boundary rule under which the consumer reads each of the producer's iterators.
-IdVector<IteratorId, Boundary> rules_of(const Producer& producer, const Access& outer) {
-  IdVector<IteratorId, Boundary> rules(producer.statement->pieces[0].iterators.size(),
-                                       Boundary::in_range);
-  for (size_t d = 0; d < producer.map.size(); ++d) {
-    if (producer.map[d].valid()) rules[producer.map[d]] = outer.index[d].boundary;
-  }
-  return rules;
-}
-
-// The producer's load as seen from the consumer. The rule of an iterator is that of the one index
-// that names it (see rules_pass).
-Access composed(const Access& inner, const std::vector<Affine>& forms,
-                const std::vector<Boundary>& rules) {
-  Access result = inner;
-  for (Index& index : result.index) {
-    if (index.value >= 0) continue;
-    for (size_t u = 0; u < rules.size(); ++u) {
-      bool ruled = rules[u] != Boundary::in_range && index.affine == iterator_affine(u);
-      if (ruled) index.boundary = rules[u];
-    }
-    index.affine = substitute(index.affine, forms);
-  }
-  return result;
-}
-
-// Whether a boundary rule of the consumer's access passes on to the producer's loads: they name the
-// iterator alone, in a dimension as long as the producer's.
-bool rules_pass(const BoundProgram& program, const Producer& producer, const Access& outer) {
-  const Piece& source = producer.statement->pieces[0];
-  std::vector<Boundary> rules = rules_of(producer, outer);
-  for (size_t u = 0; u < rules.size(); ++u) {
-    if (rules[u] == Boundary::in_range) continue;
-    if (rules[u] == Boundary::constant) return false;
-    bool named = false;
-    visit_nodes(source.body, [&](const Node& n) {
-      named = named || (n.kind == NodeKind::index && n.slot == u);
-    });
-    if (named) return false;
-    for (const Access& load : source.loads) {
-      const Shape& shape = program.tensors[load.tensor].shape;
-      for (size_t d = 0; d < load.index.size(); ++d) {
-        const Index& index = load.index[d];
-        bool uses = index.value < 0 && u < index.affine.coefficients.size() &&
-                    !index.affine.coefficients[u].is_zero();
-        bool alone = index.affine == iterator_affine(u) && shape[d] == source.box[u] &&
-                     (index.boundary == Boundary::in_range || index.boundary == rules[u]);
-        if (uses && !alone) return false;
-      }
-    }
-  }
-  return true;
-}
-
-// Whether an index's value or a boundary rule needs an integral form.
-bool names_indices(const Piece& piece) {
-  bool named = false;
-  visit_nodes(piece.body, [&](const Node& n) { named = named || n.kind == NodeKind::index; });
-  for (const Access& a : piece.loads) {
-    for (const Index& i : a.index) named = named || i.boundary != Boundary::in_range;
-  }
-  return named;
-}
-bool is_integral(const Access& access) {
-  return std::all_of(access.index.begin(), access.index.end(),
-                     [](const Index& index) { return index.affine.is_integral(); });
 }
 
 // What one result needs, at most.
@@ -208,14 +78,11 @@ Needs largest_needs(const Body& body) {
   return most;
 }
 
-// The same cell, up to the component of a tuple.
-bool same_cell(const Producer& producer, const Access& a, const Access& b) {
-  for (size_t d = 0; d < producer.map.size(); ++d) {
-    bool same =
-        a.index[d].affine == b.index[d].affine && a.index[d].boundary == b.index[d].boundary;
-    if (!same) return false;
-  }
-  return true;
+// Whether an index of the access names the iterator.
+bool names(const Access& access, IteratorId iterator) {
+  return std::any_of(access.index.begin(), access.index.end(), [&](const Index& index) {
+    return !index.affine.coefficient(iterator.index()).is_zero();
+  });
 }
 
 class Inliner {
@@ -394,38 +261,40 @@ class Inliner {
       if (!component || (names_indices(source) && !is_integral(piece.loads[slot]))) continue;
       bool small = piece.body.nodes.size() + source.body.nodes.size() <= kNodeLimit &&
                    piece.loads.size() + source.loads.size() <= kLoadLimit;
-      bool cheaper = small && agreed("inline-pointwise " + program_.tensors[it->first].name,
-                                     [&] { return worth(it->first, it->second); });
+      bool cheaper = small && (agreed("inline-pointwise " + program_.tensors[it->first].name,
+                                      [&] { return worth(it->first, it->second); }) ||
+                               is_summed_across_rows(piece, piece.loads[slot], it->second));
       if (cheaper) splice(piece, slot, it->second, *component);
     }
     piece.body = tidied(piece.body);
     drop_unused_loads(piece);
   }
 
-  static void splice(Piece& piece, size_t slot, const Producer& producer, size_t component) {
+  // On a GPU, a sum over rows of what is made of one tensor and of numbers of each row, which no
+  // kernel of these rows has on its way: it reads that tensor instead, and nothing is stored for it
+  // where the rows' own kernel has all other readers.
+  bool is_summed_across_rows(const Piece& piece, const Access& load,
+                             const Producer& producer) const {
     const Piece& source = producer.statement->pieces[0];
-    std::vector<Affine> forms = forms_of(producer, piece.loads[slot]);
-    std::vector<Boundary> rules = rules_of(producer, piece.loads[slot]);
-    std::vector<int> new_slot;
+    bool once = piece.parallel_dims < piece.box.size() && point_count(piece) == point_count(source);
+    if (!is_gpu(target_) || !once || instructions(source.body) > kRecomputed) return false;
+    int whole = 0, of_rows = 0;
     for (const Access& inner : source.loads) {
-      new_slot.push_back(position_of(piece.loads, composed(inner, forms, rules)));
-    }
-    Leaf moved = [&](Body& into, const Node& leaf) -> NodeId {
-      if (leaf.kind == NodeKind::index) {
-        const Affine& form = forms[leaf.slot];
-        return into.cast(affine_value(into, form, leaf.span), leaf.type, leaf.span);
+      const BoundTensor& tensor = program_.tensors[inner.tensor];
+      auto count = static_cast<double>(element_count(tensor.shape));
+      if (count * kNumbersOfRow > point_count(source)) {
+        bool wider = byte_size(tensor.type) > byte_size(program_.tensors[load.tensor].type);
+        whole += wider || count > point_count(source) ? 2 : 1;
+        continue;
       }
-      if (leaf.kind != NodeKind::load) return NodeId();
-      Node load = leaf;
-      load.slot = new_slot[leaf.slot];
-      return into.add(std::move(load));
-    };
-    piece.body = rewritten(piece.body, [&](Body& into, const Node& node) -> NodeId {
-      if (node.kind != NodeKind::load || node.slot != slot) return NodeId();
-      NodeId value = graft(into, source.body, source.body.results[component], moved);
-      // Storing would have rounded the value to the tensor's type (rule 5.7).
-      return into.cast(value, node.type, node.span);
-    });
+      Access moved = composed(inner, producer, load);
+      bool reduced = false, kept = false;
+      for (IteratorId u : piece.box.ids()) {
+        if (names(moved, u)) (piece.is_parallel(u) ? kept : reduced) = true;
+      }
+      of_rows += reduced && !kept ? 1 : 0;
+    }
+    return whole == 1 && of_rows > 0;
   }
 
   BoundProgram& program_;

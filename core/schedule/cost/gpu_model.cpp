@@ -410,7 +410,6 @@ double scan_ns(const GpuScan& g, const Piece& piece, const Contraction& c, const
   return std::max({moving, issue, latency}) + kIssueBeside * issue;
 }
 
-// The time by which the tiles were ranked.
 // Nanoseconds of a piece by its form, or by its loops without one.
 struct FormCost {
   const PieceSchedule& schedule;
