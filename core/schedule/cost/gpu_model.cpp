@@ -3,19 +3,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
-#include "core/ir/operation_cost.h"
 #include "core/kernel/forms/gpu_forms.h"
 #include "core/kernel/forms/scan.h"
+#include "core/schedule/cost/gpu_cost_parts.h"
 #include "core/schedule/cost/tensor_core_gemm_rank.h"
-#include "core/schedule/facts/thread_reads.h"
 
 namespace tile::gpu {
 namespace {
 
 // [H200]: gpu_model.h. [guide]: CUDA C++ Programming Guide.
-constexpr double kInFlight = 4;     // [H200] accesses that one thread has under way
 constexpr double kReducing = 1.8;   // [H200] likewise, of a thread whose sums depend on each other
 constexpr double kLineBytes = 128;  // [guide] what neighbouring threads should cover together
 constexpr double kWideAccessBytes = 16;  // [guide] the widest access of one thread
@@ -29,148 +26,7 @@ constexpr double kShortestNanoseconds = 300;  // [H200] of one, beside an access
 constexpr double kLevelNanoseconds = 100;     // [H200] of two levels of the scan of a block's lanes
 constexpr double kIssueBeside = 0.1;          // [H200] of a scan's instructions, what nothing hides
 constexpr double kNotComputed = 1e18;         // ns of what the form cannot compute
-constexpr double kFewTerms = 32;              // [H200] of a sum that its accesses bound
-constexpr double kCacheBeside = 0.05;         // of the first cache's time, what nothing hides
-constexpr double kWrittenOut = 8;             // positions of a thread whose reads are under way
 constexpr double kFewCells = 64;              // of a thread: blocks are small enough for two
-constexpr double kLoadInstructions = 3;       // [H200] a load with its address
-constexpr double kFoldInstructions = 64;      // of a fold whose rounds are not counted: an estimate
-
-struct Work {
-  double points = 1, cells = 1, terms = 1;
-  double operations = 1;  // instructions of the body, for one point
-};
-
-Work work_of(const Piece& piece) {
-  Work w;
-  for (size_t u = 0; u < piece.box.size(); ++u) {
-    auto extent = static_cast<double>(std::max<int64_t>(piece.box[u], 1));
-    (u < piece.parallel_dims ? w.cells : w.terms) *= extent;
-  }
-  w.points = w.cells * w.terms;
-  for (const Node& node : piece.body.nodes) {
-    if (node.kind == NodeKind::load) w.operations += kLoadInstructions;
-    if (node.kind == NodeKind::fold) w.operations += kFoldInstructions;
-    if (node.kind != NodeKind::operation) continue;
-    w.operations += cost_of(node.op).instructions;
-  }
-  return w;
-}
-
-double element_bytes(const Access& a, const Kernel& kernel) {
-  return static_cast<double>(byte_size(kernel.tensors[a.tensor].type));
-}
-
-// Bytes that memory moves when neighbouring threads take neighbours of `fastest`: what the accesses
-// of a tensor cover once, more where they use a part of each sector only.
-double traffic(const Piece& piece, const Kernel& kernel, const FlatIndex& fastest,
-               const Work& work) {
-  struct Covered {
-    double elements = 0, waste = 1;
-  };
-  std::map<TensorId, Covered> tensors;
-  auto add = [&](const Access& a, double points) {
-    const Shape& shape = kernel.tensors[a.tensor].shape;
-    auto most = static_cast<double>(std::max<int64_t>(element_count(shape), 1));
-    Covered& covered = tensors[a.tensor];
-    covered.elements = std::min(covered.elements + points, most);
-    if (fastest.iterators.empty() || fastest.fastest <= 1) return;
-    int64_t stride = std::abs(stride_of(a, fastest.iterators.back(), kernel));
-    if (stride == 0 || stride == 1) return;
-    double waste = std::min(kSectorBytes / element_bytes(a, kernel), static_cast<double>(stride));
-    covered.waste = std::max(covered.waste, waste);
-  };
-  for (const Access& a : piece.loads) add(a, work.points);
-  for (const Access& a : piece.stores) add(a, work.cells);
-  double bytes = 0;
-  for (const auto& [id, covered] : tensors) {
-    auto size = static_cast<double>(byte_size(kernel.tensors[id].type));
-    bytes += covered.elements * size * covered.waste;
-  }
-  return bytes;
-}
-
-double dram_ns(double bytes, const Target& t) {
-  return bytes / (kMemoryShare * t.dram_bytes_per_ns * t.gpu.multiprocessors);
-}
-
-// The largest of what bounds a kernel, with its facts, as a part of the kernel's term.
-void add_bounds(CostTerm& into, CostTerm bounds, double factor) {
-  std::vector<std::pair<std::string, double>> facts = std::move(bounds.facts);
-  into.add(combine("the slowest", Combine::largest, factor, std::move(bounds.parts)));
-  into.parts.back().facts = std::move(facts);
-}
-
-// `threads` of them, each doing `each` points one after another, so many of them side by side.
-double issue_ns(double threads, double each, double side_by_side, const Work& work, const Target& t,
-                CostTerm* bounds) {
-  double resident = t.gpu.multiprocessors * static_cast<double>(t.gpu.threads_per_multiprocessor);
-  double waves = std::max(1.0, std::ceil(threads / resident));
-  double lanes = t.gpu.multiprocessors * t.fma_per_ns;  // instructions per ns
-  double issue = threads * each * work.operations / lanes, wait = t.gpu.memory_latency_ns;
-  double latency = waves * (wait + each / (kInFlight * side_by_side) * wait);
-  if (bounds != nullptr) {
-    bounds->add("instructions", issue);
-    bounds->add("waves of threads that wait", latency);
-    bounds->facts.insert(bounds->facts.end(),
-                         {{"threads", threads}, {"points of a thread", each}, {"waves", waves}});
-  }
-  return std::max(issue, latency);
-}
-
-// Nanoseconds of what all warps ask of the first cache, a line for each clock of a multiprocessor.
-double first_cache_ns(const ThreadReads& reads, double threads, double turns, const Target& t) {
-  double lines = turns * reads.read_lines + reads.stored_lines;
-  double clocks = std::ceil(threads / t.gpu.warp_size) * lines / t.gpu.multiprocessors;
-  return clocks / t.gpu.gigahertz;
-}
-
-double loops_ns(const PieceSchedule& s, const Piece& piece, const Kernel& kernel,
-                const Target& target, CostTerm* into) {
-  Work work = work_of(piece);
-  double cells_each = 1;
-  for (const Loop& l : s.outer) cells_each *= static_cast<double>(l.step);
-  if (s.carried.valid()) {
-    cells_each *= static_cast<double>(piece.box[s.carried]);
-    work.terms = 1;
-    work.points = work.cells;
-  }
-  double threads = std::max(1.0, work.cells / cells_each);
-  FlatIndex parallel_dims = flat_parallel_dims(piece, kernel);
-  bool wide = !s.tile.empty() && s.tile.back().binding == Binding::vector;
-  double vector = 1;
-  for (const Loop& l : s.outer) {
-    if (wide && l.iterator == s.tile.back().iterator) vector = static_cast<double>(l.step);
-  }
-  // A thread's neighbours share its accesses, which bound sums of few terms; of many terms each is
-  // computed.
-  double together = work.terms > kFewTerms ? 1 : vector;
-  // So do windows that overlap, whose reads are all under way together.
-  ThreadReads reads = thread_reads(s, piece, kernel, target);
-  work.operations -= kLoadInstructions * (reads.each - reads.distinct) / reads.positions;
-  double side_by_side = std::min(reads.positions, kWrittenOut);
-  double each = cells_each * work.terms / together;
-  CostTerm bounds;
-  double ns =
-      issue_ns(threads, each, side_by_side, work, target, into == nullptr ? nullptr : &bounds);
-  double size = piece.stores.empty() ? 4 : element_bytes(piece.stores[0], kernel);
-  double together_bytes = vector * size, turns = cells_each * work.terms / vector;
-  if (reads.positions > 1) {
-    together_bytes = std::min(kWideAccessBytes, reads.positions * together_bytes);
-    turns /= reads.positions;
-  }
-  double narrow = 1 + 0.1 * std::abs(std::log2(together_bytes / kWideAccessBytes)) / 2;
-  double memory = narrow * dram_ns(traffic(piece, kernel, parallel_dims, work), target);
-  double cached = first_cache_ns(reads, threads, turns, target);
-  if (into != nullptr) {
-    bounds.add("memory", memory);
-    bounds.add("the first cache", cached);
-    add_bounds(*into, std::move(bounds), 1);
-    into->add("the first cache, beside", kCacheBeside * cached);
-    into->add("launch", target.gpu.launch_ns);
-  }
-  return std::max({ns, memory, cached}) + kCacheBeside * cached + target.gpu.launch_ns;
-}
 
 // What is read and written beyond the elements, as a factor: where threads cover less than lines or
 // take narrow accesses, or blocks are small. [H200]
@@ -199,8 +55,9 @@ double reduction_ns(const GpuReduction& g, const Piece& piece, const Contraction
       g.parallel_dims_fastest ? flat_parallel_dims(piece, kernel) : flat_reductions(piece, kernel);
   double size = piece.loads.empty() ? 4 : element_bytes(piece.loads[0], kernel);
   CostTerm bounds;
-  double issue =
-      issue_ns(threads, std::max(each, 1.0), 1, work, target, into == nullptr ? nullptr : &bounds);
+  double issue = issue_ns({threads, std::max(each, 1.0), std::max(each, 1.0) / kInFlight}, work,
+                          target, into == nullptr ? nullptr : &bounds)
+                     .slowest();
   double memory = dram_ns(reduction_waste(g, size) * traffic(piece, kernel, fastest, work), target);
   double sums = target.gpu.memory_latency_ns * (1 + each / kReducing);
   double ns = std::max({issue, memory, sums}), cached = 0, tree = 0, parts_ns = 0;
