@@ -17,6 +17,10 @@ namespace {
 
 constexpr std::array kOptions = {"--fmad=false", "--std=c++17", "--ptxas-options=--warn-on-spills",
                                  "--diag-suppress=177"};
+// Leaves out types of textures and of the run-time library, which no kernel has: 4 ms of the 18 to
+// 29 that the shortest kernels take. CUDA 12.4 on.
+constexpr const char* kMinimal = "--minimal";
+constexpr int kMinimalVersion = 12040;
 // For what the optimiser of PTX makes wrong code of.
 constexpr const char* kUnoptimised = "--ptxas-options=-O0";
 
@@ -89,7 +93,8 @@ std::shared_ptr<const Nvrtc> Nvrtc::open(int driver_version) {
 std::string Nvrtc::options() {
   std::string out;
   for (const char* option : kOptions) out += (out.empty() ? "" : " ") + std::string(option);
-  return out + ", negated minima of three with " + kUnoptimised;
+  return out + ", " + kMinimal + " from " + std::to_string(kMinimalVersion) +
+         ", negated minima of three with " + kUnoptimised;
 }
 
 void Nvrtc::check(nvrtcResult result, const char* what) const {
@@ -128,6 +133,7 @@ Compiled Nvrtc::translated(const std::string& text, const std::string& architect
   std::string target = "--gpu-architecture=" + architecture;
   std::vector<const char*> options = {target.c_str()};
   options.insert(options.end(), kOptions.begin(), kOptions.end());
+  if (version_ >= kMinimalVersion) options.push_back(kMinimal);
   if (!optimised) options.push_back(kUnoptimised);
   if (unwanted != nullptr && set_flow_callback_ != nullptr) {
     auto* given = const_cast<std::atomic<bool>*>(unwanted);  // a void* of C
