@@ -65,6 +65,8 @@ constexpr std::array kPasses = {
         "copies factors of products to where a GPU fetches them fast"),
     row("group-dimensions", group_dimensions, kOptional,
         "copies factors so that dimensions of one role stand together"),
+    row("share-factor-copies", share_factor_copies, kOptional,
+        "copies a factor of several products once, in the order in which they walk it"),
 };
 
 }  // namespace
