@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/kernel/argument_layout.h"
 #include "core/kernel/coverage.h"
 #include "core/support/checked.h"
 
@@ -131,6 +132,15 @@ void narrow_arguments(Kernel& kernel, const std::function<bool(TensorId)>& may_b
                  std::find(kernel.writes.begin(), kernel.writes.end(), id) != kernel.writes.end();
     if (!whole && (!may_begin_elsewhere || may_begin_elsewhere(id))) Narrowing(kernel).narrow(id);
   }
+}
+
+std::vector<size_t> argument_begins(const Kernel& kernel) {
+  std::vector<size_t> begins;
+  if (kernel.begins.empty()) return begins;
+  for (TensorId id : arguments_of(kernel)) {
+    begins.push_back(static_cast<size_t>(kernel.begins[id]) * byte_size(kernel.tensors[id].type));
+  }
+  return begins;
 }
 
 }  // namespace tile

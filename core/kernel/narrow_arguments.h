@@ -1,7 +1,10 @@
 // Arguments that begin where a kernel begins to read.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "core/kernel/kernel.h"
 
@@ -18,5 +21,9 @@ inline constexpr int64_t kPartAlignment = 64;
 // the kernel writes or fills with, stay whole.
 void narrow_arguments(Kernel& kernel,
                       const std::function<bool(TensorId)>& may_begin_elsewhere = {});
+
+// Of each of the kernel's arguments (arguments_of), in bytes, where it begins in the program's
+// tensor; empty: all are whole.
+std::vector<size_t> argument_begins(const Kernel& kernel);
 
 }  // namespace tile

@@ -4,6 +4,7 @@
 
 #include "core/fusion/group.h"
 #include "core/fusion/step_order.h"
+#include "core/kernel/narrow_arguments.h"
 #include "core/lower/lower.h"
 #include "core/nest/passes/nest_passes.h"
 #include "core/passes/bind/bind.h"
@@ -145,21 +146,11 @@ void take_class(const Executable& e, const ClassStep& of, Launch& launch,
   }
 }
 
-// Where the kernel's arguments begin in its program's tensors, in bytes; empty: they are whole.
-std::vector<size_t> begins_of(const Kernel& kernel) {
-  std::vector<size_t> begins;
-  if (kernel.begins.empty()) return begins;
-  for (TensorId id : arguments_of(kernel)) {
-    begins.push_back(static_cast<size_t>(kernel.begins[id]) * byte_size(kernel.tensors[id].type));
-  }
-  return begins;
-}
-
 Launch launch_of(Executable& e, const Kernel& kernel, size_t number, const PassOptions& passes) {
   Launch launch;
   launch.kernel = kernel;
   launch.arguments = arguments_of(kernel);
-  launch.begins = begins_of(kernel);
+  launch.begins = argument_begins(kernel);
   ClassProgram::Found of_class;
   run_pass(
       kChooseSchedule, passes, [&] { of_class = choose_schedule(e, kernel, number, launch); },
