@@ -5,7 +5,8 @@
 
 namespace tile {
 
-// The same as equal texts of the canonical forms (see canonical.h), but for shapes before merging
+// The same as equal texts of the canonical forms (see canonical.h: the places where parts of
+// tensors begin are none of it), but for shapes before merging
 // and those of tensors that are seen under another shape alone; without a text, which would take
 // much longer.
 bool alike(const Kernel& a, const Kernel& b);

@@ -68,6 +68,7 @@ Kernel canonical(const Kernel& kernel) {
   for (TensorId& id : result.writes) numbering.take(id);
   result.tensors = numbering.tensors();
   result.shapes.clear();
+  result.begins.clear();
   for (TensorId id : numbering.origins()) {
     if (kernel.shapes.empty()) break;
     result.shapes.push_back(kernel.shapes.contains(id) ? kernel.shapes[id] : Shape{});

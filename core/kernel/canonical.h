@@ -7,9 +7,9 @@ namespace tile {
 
 // The kernel with the tensors that it uses alone, numbered in the order of their first use, and
 // with names that say nothing: equal texts (print) for kernels of equal structure and sizes,
-// whatever the program calls things and holds beside. A schedule for the one is a schedule for the
-// other, as schedules name stages, pieces, iterators and loads by number. Throws InternalError for
-// a kernel that names a tensor which is not there.
+// whatever the program calls things and holds beside, and wherever in its tensors parts begin. A
+// schedule for the one is a schedule for the other, as schedules name stages, pieces, iterators and
+// loads by number. Throws InternalError for a kernel that names a tensor which is not there.
 Kernel canonical(const Kernel& kernel);
 
 }  // namespace tile

@@ -81,6 +81,9 @@ struct Kernel {
   // By TensorId, for tensors whose adjacent dimensions group() has merged (a kernel that walks them
   // as one has fewer loops): the shape that the program gives them. Empty: as in `tensors`.
   IdVector<TensorId, Shape> shapes;
+  // By TensorId, for tensors of which the kernel has a part (narrow_arguments): the number of the
+  // part's first element among the dense ones of the program's tensor. Empty: all are whole.
+  IdVector<TensorId, int64_t> begins;
   std::vector<TensorId> reads;   // global tensors read, first use first
   std::vector<TensorId> writes;  // global tensors written
 };

@@ -6,6 +6,7 @@
 //   stage attach -1 row rows [0, 2]
 //   stage attach -1 row rows [0, 2] stream 3 rescale 1
 //   merged 1 [2, 3]
+//   begins 0 4096
 //   reads [0, 1]
 //   writes [2]
 //   program
@@ -71,6 +72,10 @@ std::string print(const Kernel& kernel) {
     if (kernel.shapes[i].empty()) continue;
     s += "merged " + std::to_string(i) + " " + print_integers(kernel.shapes[i]) + "\n";
   }
+  for (size_t i = 0; i < kernel.begins.size(); ++i) {
+    if (kernel.begins[i] == 0) continue;
+    s += "begins " + std::to_string(i) + " " + std::to_string(kernel.begins[i]) + "\n";
+  }
   s += "reads " + ids(kernel.reads) + "\nwrites " + ids(kernel.writes);
   return s + std::string(kMarker) + print(program);
 }
@@ -99,6 +104,11 @@ Kernel parse_kernel(SourcePtr source) {
     auto at = static_cast<size_t>(in.integer());
     merged.emplace_back(at, in.integers());
   }
+  std::vector<std::pair<size_t, int64_t>> begins;
+  while (in.accept("begins")) {
+    auto at = static_cast<size_t>(in.integer());
+    begins.emplace_back(at, in.integer());
+  }
   in.expect("reads");
   kernel.reads = tensor_ids(in);
   in.expect("writes");
@@ -111,6 +121,11 @@ Kernel parse_kernel(SourcePtr source) {
     if (at >= kernel.tensors.size()) in.wrong("a tensor of the program");
     kernel.shapes.resize(kernel.tensors.size());
     kernel.shapes[at] = std::move(shape);
+  }
+  for (const auto& [at, element] : begins) {
+    if (at >= kernel.tensors.size()) in.wrong("a tensor of the program");
+    kernel.begins.resize(kernel.tensors.size());
+    kernel.begins[at] = element;
   }
   if (program.statements.size() != kernel.stages.size()) in.wrong("a statement for each stage");
   for (size_t i = 0; i < kernel.stages.size(); ++i) {

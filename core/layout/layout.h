@@ -24,5 +24,8 @@ void arrange_factors(BoundProgram& program, const Target& target);
 // Copies factors of a product of many dimensions, on a CPU, to where the dimensions of its rows,
 // columns and terms stand together and are walked as one each.
 void group_dimensions(BoundProgram& program, const Target& target);
+// Copies a factor that several products read in one way, on a CPU, into the order in which their
+// register tiles walk it.
+void share_factor_copies(BoundProgram& program, const Target& target);
 
 }  // namespace tile

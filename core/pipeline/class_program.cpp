@@ -3,6 +3,8 @@
 #include <initializer_list>
 
 #include "core/fusion/group.h"
+#include "core/ir/analysis/uses.h"
+#include "core/kernel/narrow_arguments.h"
 #include "core/pipeline/pipeline.h"
 
 namespace tile {
@@ -57,9 +59,18 @@ ClassProgram::Found ClassProgram::step_of(size_t number, const Kernel& kernel) c
   return {steps[number], *extent, {}};
 }
 
-std::vector<Step> steps_of(BoundProgram& program, const Target& target, const PassOptions& passes) {
+std::vector<Step> steps_of(BoundProgram& program, const Target& target, const PassOptions& passes,
+                           const std::vector<TensorId>& strided) {
   run_pipeline(program, target, {.passes = passes, .verified_at_end = choices_are_repeated()});
-  return group(program, target, {.passes = passes});
+  std::vector<Step> steps = group(program, target, {.passes = passes});
+  auto dense = [&](TensorId id) { return !contains(strided, storage_of(program, id)); };
+  auto work = [&] {
+    for (Step& step : steps) {
+      if (auto* kernel = std::get_if<Kernel>(&step)) narrow_arguments(*kernel, dense);
+    }
+  };
+  run_pass(kNarrowArguments, passes, work, [&] { return print(steps, program); });
+  return steps;
 }
 
 ClassProgram class_program(BoundProgram typical, BoundProgram other, const AllInstances& sizes,

@@ -41,8 +41,10 @@ struct ClassProgram {
   Found step_of(size_t number, const Kernel& kernel) const;
 };
 
-// Brings a bound program into normal form and divides it into steps.
-std::vector<Step> steps_of(BoundProgram& program, const Target& target, const PassOptions& passes);
+// Brings a bound program into normal form and divides it into steps. `strided`: tensors, such as
+// inputs, whose elements are not dense.
+std::vector<Step> steps_of(BoundProgram& program, const Target& target, const PassOptions& passes,
+                           const std::vector<TensorId>& strided = {});
 // Of the program bound at two sizes of the class.
 ClassProgram class_program(BoundProgram typical, BoundProgram other, const AllInstances& sizes,
                            const Target& target, const PassOptions& passes);

@@ -37,6 +37,10 @@ constexpr std::array kPasses = {
         "turns indices that are values into affine forms"),
     row("fold-decided", fold_constants, kOptional,
         "computes what constants decide after the normal form"),
+    row("assemble-sums", assemble_sums, kOptional,
+        "makes sums of tensors with values in different cells one statement of several pieces"),
+    row("stack-sums", stack_sums, kOptional,
+        "makes sums of sums of one form one sum over stacked operands"),
     row("choose-by-conditions", choose_by_conditions, kOptional,
         "makes conditions of cheap pointwise statements choices"),
     row("inline-pointwise", inline_pointwise, kOptional,
@@ -61,6 +65,8 @@ constexpr std::array kPasses = {
         "copies factors of products to where a GPU fetches them fast"),
     row("group-dimensions", group_dimensions, kOptional,
         "copies factors so that dimensions of one role stand together"),
+    row("share-factor-copies", share_factor_copies, kOptional,
+        "copies a factor of several products once, in the order in which they walk it"),
 };
 
 }  // namespace

@@ -38,6 +38,10 @@ inline constexpr PassInfo kBind{PassStage::front_end, "bind", false,
                                 "gives every tensor its shape and type"};
 inline constexpr PassInfo kCheckAssignments{PassStage::front_end, "check-assignments", false,
                                             "finds cells that two points assign"};
+// Of all kernels, once programs are divided.
+inline constexpr PassInfo kNarrowArguments{PassStage::fusion, "narrow-arguments", true,
+                                           "gives kernels the parts of tensors that they read, so "
+                                           "that steps written out share their code"};
 // From a kernel to its loop nest.
 inline constexpr PassInfo kChooseSchedule{
     PassStage::lowering, "choose-schedule", false,

@@ -4,6 +4,7 @@
 
 #include "core/fusion/group.h"
 #include "core/fusion/step_order.h"
+#include "core/kernel/narrow_arguments.h"
 #include "core/lower/lower.h"
 #include "core/nest/passes/nest_passes.h"
 #include "core/passes/bind/bind.h"
@@ -149,6 +150,7 @@ Launch launch_of(Executable& e, const Kernel& kernel, size_t number, const PassO
   Launch launch;
   launch.kernel = kernel;
   launch.arguments = arguments_of(kernel);
+  launch.begins = argument_begins(kernel);
   ClassProgram::Found of_class;
   run_pass(
       kChooseSchedule, passes, [&] { of_class = choose_schedule(e, kernel, number, launch); },

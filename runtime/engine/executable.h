@@ -92,6 +92,9 @@ struct Launch {
   std::shared_ptr<const Code> code;
   std::string key;  // of the code in the kernel cache
   std::vector<TensorId> arguments;
+  // Of each argument, in bytes: where in its tensor the part begins that the code is given. Empty:
+  // all are whole.
+  std::vector<size_t> begins;
   std::vector<PrepackedCopy> prepared;  // further arguments
   std::vector<int64_t> parameters;      // of the code: the extent of a kernel for a class of sizes
   // Why the kernel does not share its code with other sizes of the program, in words; empty where

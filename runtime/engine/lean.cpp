@@ -19,6 +19,7 @@ Launch without_stages(const Launch& launch) {
   Launch bare;
   bare.code = launch.code;
   bare.arguments = launch.arguments;
+  bare.begins = launch.begins;
   for (const PrepackedCopy& p : launch.prepared) {
     bare.prepared.push_back({p.source, p.code, "", p.bytes, p.copy, {}});
   }
@@ -50,7 +51,7 @@ size_t bytes_of(const BoundProgram& program) {
 }
 
 size_t bytes_of(const Launch& launch) {
-  size_t bytes = bytes_of(launch.arguments) + bytes_of(launch.prepared) +
+  size_t bytes = bytes_of(launch.arguments) + bytes_of(launch.begins) + bytes_of(launch.prepared) +
                  bytes_of(launch.parameters) + launch.key.capacity();
   if (launch.code) {
     auto users = static_cast<size_t>(std::max<long>(1, launch.code.use_count()));

@@ -102,7 +102,14 @@ size_t memory_of_schedule(const std::optional<Schedule>& schedule) {
 std::vector<Step> steps_of_sizes(Executable& executable, const PassOptions& passes) {
   std::optional<RepeatedChoices> as_its_class;
   if (executable.sizes) as_its_class.emplace(executable.sizes->choices);
-  return steps_of(executable.program, executable.engine->target(), passes);
+  std::vector<TensorId> strided;
+  for (size_t i = 0; i < executable.inputs.size(); ++i) {
+    if (!executable.inputs[i].strides.empty()) strided.push_back(executable.program.inputs[i]);
+  }
+  for (size_t o = 0; o < executable.output_strides.size(); ++o) {
+    if (!executable.output_strides[o].empty()) strided.push_back(executable.program.outputs[o]);
+  }
+  return steps_of(executable.program, executable.engine->target(), passes, strided);
 }
 
 std::optional<Schedule> schedule_of(Engine& engine, const ClassStep& of) {

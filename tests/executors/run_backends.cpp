@@ -151,6 +151,17 @@ bool writes(const Launch& launch, size_t argument) {
   return launch.nest->buffers[argument].written;
 }
 
+// What a launch is given as its argument: a tensor, or the part that its kernel reads.
+HostTensor argument_of(const Launch& launch, size_t i, const HostTensor& whole) {
+  if (launch.begins.empty()) return whole;
+  const BoundTensor& part = launch.kernel->tensors[launch.arguments[i]];
+  if (element_count(part.shape) == whole.count()) return whole;
+  HostTensor t(part.type, part.shape);
+  std::copy_n(whole.bytes.begin() + static_cast<std::ptrdiff_t>(launch.begins[i]), t.bytes.size(),
+              t.bytes.begin());
+  return t;
+}
+
 }  // namespace
 
 std::vector<HostTensor> run_nests(const Executable& e, const std::vector<HostTensor>& inputs) {
@@ -158,7 +169,9 @@ std::vector<HostTensor> run_nests(const Executable& e, const std::vector<HostTen
   Memory memory(e.program, inputs);
   for (const Launch& launch : e.launches) {
     std::vector<HostTensor> arguments;
-    for (TensorId id : launch.arguments) arguments.push_back(memory.get(id));
+    for (size_t i = 0; i < launch.arguments.size(); ++i) {
+      arguments.push_back(argument_of(launch, i, memory.get(launch.arguments[i])));
+    }
     if (launch.sort) {
       const BoundTensor& source = e.program.tensors[launch.sort->source];
       e.engine->backend().sort(*launch.sort, source, arguments[0].bytes.data(),

@@ -96,7 +96,7 @@ class SkippedPass : public ::testing::TestWithParam<std::string> {};
 TEST_P(SkippedPass, NestsAgree) {
   const std::vector<std::string> names = optional_names();
   auto place = std::find(names.begin(), names.end(), GetParam()) - names.begin();
-  expect_all_agree({GetParam()}, 20'000 + 100 * static_cast<uint64_t>(place), 16);
+  expect_all_agree({GetParam()}, 40'000 + 100 * static_cast<uint64_t>(place), 16);
 }
 
 std::string name_of(const ::testing::TestParamInfo<std::string>& info) {

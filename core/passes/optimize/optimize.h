@@ -11,6 +11,10 @@ namespace tile {
 void eliminate_dead_code(BoundProgram& program, const Target& target);
 // Computes equal statements once; merges equal nodes of bodies.
 void share_common_subexpressions(BoundProgram& program, const Target& target);
+// Makes a sum of tensors that have values in different cells one statement with a piece for each.
+void assemble_sums(BoundProgram& program, const Target& target);
+// Makes a sum of sums of the same form one sum over their operands, one behind the other.
+void stack_sums(BoundProgram& program, const Target& target);
 // Makes the conditions of a cheap pointwise statement a choice between its value and zero, so that
 // it can be computed in the statements that read it.
 void choose_by_conditions(BoundProgram& program, const Target& target);

@@ -1,6 +1,7 @@
 #include "core/schedule/space/remembered_schedules.h"
 
 #include "core/kernel/canonical.h"
+#include "core/kernel/narrow_arguments.h"
 
 namespace tile {
 namespace {
@@ -20,6 +21,11 @@ RememberedSchedules* RememberedSchedules::of(const Target& target) {
   return asked ? innermost : nullptr;
 }
 
-std::string RememberedSchedules::key_of(const Kernel& kernel) { return print(canonical(kernel)); }
+std::string RememberedSchedules::key_of(const Kernel& kernel) {
+  Kernel own = canonical(kernel);
+  narrow_arguments(own);
+  own.begins.clear();
+  return print(own);
+}
 
 }  // namespace tile

@@ -15,7 +15,7 @@
 namespace tile {
 namespace {
 
-constexpr int64_t kFormat = 7;
+constexpr int64_t kFormat = 8;
 constexpr int kMostNested = 64;  // loops in each other
 
 // How a launch is kept.
@@ -163,6 +163,7 @@ StepLoop read_loop(ByteReader& in, const Executable& around, int nested) {
 
 void write(ByteWriter& out, const Launch& launch) {
   out.numbers(launch.arguments);
+  out.numbers(std::vector<int64_t>(launch.begins.begin(), launch.begins.end()));
   out.numbers(launch.parameters);
   LaunchKind kind = launch.loop   ? LaunchKind::loop
                     : launch.sort ? LaunchKind::sort
@@ -190,6 +191,8 @@ Launch read_launch(ByteReader& in, const Executable& e, int nested) {
   Launch launch;
   size_t tensors = e.program.tensors.size();
   launch.arguments = in.ids(tensors);
+  launch.begins.resize(in.count());
+  for (size_t& begin : launch.begins) begin = in.size();
   launch.parameters = in.numbers();
   auto kind = static_cast<LaunchKind>(in.count(static_cast<size_t>(LaunchKind::loop) + 1));
   if (kind == LaunchKind::code) {

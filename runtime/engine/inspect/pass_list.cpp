@@ -41,7 +41,7 @@ std::vector<PassInfo> all_passes() {
   auto append = [&](const auto& table) { all.insert(all.end(), table.begin(), table.end()); };
   append(passes());
   append(fusion_passes());
-  all.insert(all.end(), {kChooseSchedule, kLower, kTileTime});
+  all.insert(all.end(), {kNarrowArguments, kChooseSchedule, kLower, kTileTime});
   append(nest::nest_passes());
   append(kCodePasses);
   all.insert(all.end(), {kAvoidSpills, kPlanLaunches});

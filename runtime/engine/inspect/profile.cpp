@@ -18,7 +18,7 @@ namespace {
 double bytes_of(const Executable& e, const Launch& launch) {
   double bytes = 0;
   for (TensorId id : launch.arguments) {
-    const BoundTensor& t = e.program.tensors[id];
+    const BoundTensor& t = launch.kernel ? launch.kernel->tensors[id] : e.program.tensors[id];
     bytes += static_cast<double>(element_count(t.shape)) * static_cast<double>(byte_size(t.type));
   }
   if (launch.loop) bytes *= static_cast<double>(launch.loop->trips);

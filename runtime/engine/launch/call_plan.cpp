@@ -45,6 +45,11 @@ CallPlan::Argument argument_of(const Executable& e, TensorId id) {
 
 namespace {
 
+void begin_at(CallPlan::Argument& argument, size_t bytes) {
+  bool given = argument.base == CallPlan::Argument::Base::given;
+  (given ? argument.begin : argument.at) += bytes;
+}
+
 // Whether dense tensors where the engine runs need nothing but their pointers.
 bool takes_pointers(const Executable& e, const CallPlan& plan) {
   const Engine& engine = *e.engine;
@@ -71,7 +76,7 @@ void take_function(CallPlan& plan, const Executable& e) {
     return;
   }
   for (const CallPlan::Argument& a : plan.arguments) {
-    if (a.base != CallPlan::Argument::Base::given) return;
+    if (a.base != CallPlan::Argument::Base::given || a.begin != 0) return;
     plan.order.push_back(static_cast<uint32_t>(a.at));
   }
   plan.in_order = is_in_order(plan.order);
@@ -103,7 +108,10 @@ CallPlan call_plan(const Executable& e) {
     plan.constants.push_back({c.input, c.given, c.copy.data});
   }
   for (const Launch& launch : e.launches) {
-    for (TensorId id : launch.arguments) plan.arguments.push_back(argument_of(e, id));
+    for (size_t i = 0; i < launch.arguments.size(); ++i) {
+      plan.arguments.push_back(argument_of(e, launch.arguments[i]));
+      if (!launch.begins.empty()) begin_at(plan.arguments.back(), launch.begins[i]);
+    }
     for (const PrepackedCopy& p : launch.prepared) {
       plan.arguments.push_back(
           {CallPlan::Argument::Base::constant, reinterpret_cast<uintptr_t>(p.copy->data())});

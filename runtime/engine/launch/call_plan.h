@@ -51,6 +51,7 @@ struct CallPlan {
   struct Argument {
     enum class Base : uint8_t { given, arena, constant } base;
     uintptr_t at;
+    size_t begin = 0;  // bytes from the beginning of a given tensor
   };
   std::vector<Argument> arguments;  // of the launches, one launch after the other
 };

@@ -96,7 +96,10 @@ class DeviceLaunches {
   }
 
  private:
-  void* address(TensorId id) const {
+  void* address(TensorId id, size_t begin = 0) const {
+    return static_cast<std::byte*>(whole(id)) + begin;
+  }
+  void* whole(TensorId id) const {
     Place at = e_.places[id];
     if (at.kind == Place::Kind::input) return inputs_[at.at];
     if (at.kind == Place::Kind::output) return outputs_[at.at];
@@ -113,7 +116,9 @@ class DeviceLaunches {
   void launch(const Launch& launch) const {
     size_t count = launch.arguments.size();
     PointerArray pointers(count);
-    for (size_t i = 0; i < count; ++i) pointers[i] = address(launch.arguments[i]);
+    for (size_t i = 0; i < count; ++i) {
+      pointers[i] = address(launch.arguments[i], launch.begins.empty() ? 0 : launch.begins[i]);
+    }
     trace::Scope span("launch", [&] { return name_of(e_, launch); });
     bool timed = (options_.profile != nullptr || trace::is_kept()) && !recorded_;
     if (!timed) return start(launch, pointers.all());

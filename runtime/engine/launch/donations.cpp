@@ -43,7 +43,7 @@ class Pair {
   static bool works(const Launch& launch, const std::vector<TensorId>& reads,
                     const std::vector<TensorId>& writes) {
     if (reads.empty()) return true;
-    if (!launch.kernel) return false;
+    if (!launch.kernel || !launch.begins.empty()) return false;
     return std::all_of(reads.begin(), reads.end(), [&](TensorId read) {
       return std::all_of(writes.begin(), writes.end(), [&](TensorId written) {
         return works_in_place(*launch.kernel, read, written);

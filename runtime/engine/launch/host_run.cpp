@@ -82,7 +82,9 @@ class HostRun {
  private:
   void* address(const CallPlan::Argument& argument) const {
     using Base = CallPlan::Argument::Base;
-    if (argument.base == Base::given) return tensors_[argument.at];
+    if (argument.base == Base::given) {
+      return static_cast<std::byte*>(tensors_[argument.at]) + argument.begin;
+    }
     if (argument.base == Base::arena) return arena_ + argument.at;
     // Kernels only read constants; their arguments have no const.
     return reinterpret_cast<void*>(argument.at);

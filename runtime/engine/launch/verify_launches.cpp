@@ -112,10 +112,28 @@ class LaunchVerifier {
     verify_launches(step);
   }
 
+  // Parts lie inside their tensors and are only read.
+  void parts(const Launch& launch, const std::vector<bool>& written) const {
+    if (launch.begins.empty()) return;
+    check(launch.begins.size() == launch.arguments.size() && !launch.sort && !launch.loop,
+          "parts of other arguments");
+    for (size_t i = 0; i < launch.begins.size(); ++i) {
+      const BoundTensor& t = p_.tensors[launch.arguments[i]];
+      size_t bytes = static_cast<size_t>(element_count(t.shape)) * byte_size(t.type);
+      check(launch.begins[i] == 0 || launch.begins[i] < bytes, t.name + " begins behind its end");
+      check(launch.begins[i] == 0 || !written.at(i), t.name + " is written in part");
+      if (!launch.kernel) continue;
+      int64_t part = element_count(launch.kernel->tensors[launch.arguments[i]].shape);
+      check(launch.begins[i] + static_cast<size_t>(part) * byte_size(t.type) <= bytes,
+            "a part of " + t.name + " ends behind its end");
+    }
+  }
+
   void launch(const Launch& launch) {
     if (launch.loop) loop(launch);
     std::vector<TensorId> writes;
     std::vector<bool> written = written_by(launch);
+    parts(launch, written);
     for (size_t i = 0; i < launch.arguments.size(); ++i) {
       TensorId id = launch.arguments[i];
       if (written.at(i)) {

@@ -20,7 +20,8 @@ KnownBlocks::Feeds pairs_of(std::span<const Feed> feeds) {
 bool runs_alike(const Executable& a, const Executable& b) {
   return std::equal(a.launches.begin(), a.launches.end(), b.launches.begin(), b.launches.end(),
                     [](const Launch& x, const Launch& y) {
-                      return x.code == y.code && x.arguments == y.arguments && !x.loop && !x.sort;
+                      return x.code == y.code && x.arguments == y.arguments &&
+                             x.begins == y.begins && !x.loop && !x.sort;
                     }) &&
          a.arena_bytes == b.arena_bytes;
 }

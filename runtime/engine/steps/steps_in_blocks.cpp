@@ -27,7 +27,8 @@ bool has_plain_kernels(const Executable& step) {
   if (step.launches.empty() || step.launches.size() > kMostLaunches) return false;
   if (!step.copies.empty() || !step.densified.empty()) return false;
   return std::all_of(step.launches.begin(), step.launches.end(), [](const Launch& launch) {
-    return launch.kernel && launch.prepared.empty() && launch.arguments.size() <= kMostArguments;
+    return launch.kernel && launch.prepared.empty() && launch.begins.empty() &&
+           launch.arguments.size() <= kMostArguments;
   });
 }
 

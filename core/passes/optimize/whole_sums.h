@@ -1,0 +1,47 @@
+// Sums of whole tensors, as gradients of what is read in several places are: T1 + T2 + ….
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/ir/bound.h"
+
+namespace tile {
+
+// The tensors that a statement adds up, cell by cell, in order; nullopt: it does something else, or
+// rounds what it adds.
+std::optional<std::vector<TensorId>> whole_sum(const Contraction& c, const BoundTensors& tensors);
+// The statement that sets `result`, of the shape and type of the terms, to their sum.
+Contraction sum_of_whole(TensorId result, const std::vector<TensorId>& terms,
+                         const BoundTensors& tensors, Span span);
+
+// A piece of one point for each cell of `box`, whose store is the cell of `to`.
+Piece over_box(TensorId to, const IterationBox& box);
+// Iterator d as the index of dimension d.
+std::vector<Index> identity_index(size_t rank);
+
+// Who makes and who reads tensors; names for new ones.
+class TensorUses {
+ public:
+  explicit TensorUses(const BoundProgram& program);
+
+  // The statement that makes a temporary which one load of one statement reads, and nothing else;
+  // nullopt: there is more to it, or the statement is no normalized contraction of one result that
+  // is added up in the result's type.
+  std::optional<size_t> sole_maker(TensorId id) const;
+  // The statement that makes the tensor, if one does.
+  std::optional<size_t> maker(TensorId id) const;
+  // The tensor, or the one that it is a whole copy of.
+  TensorId origin(TensorId id) const;
+  std::string fresh_name(const std::string& of);
+
+ private:
+  const BoundProgram& program_;
+  IdVector<TensorId, size_t> readings_;
+  IdVector<TensorId, std::optional<size_t>> makers_;
+  std::set<std::string> names_;
+};
+
+}  // namespace tile
