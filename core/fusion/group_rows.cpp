@@ -86,7 +86,8 @@ class RowFusion {
   const Kernel* kernel(size_t i) const { return steps_.kernel(i); }
   bool candidate(size_t i) const {
     const Kernel* k = kernel(i);
-    return k != nullptr && !has_stream(*k) &&
+    // Sums of chunks join last, with what has become of their rows.
+    return k != nullptr && !has_stream(*k) && (is_gpu(target_) || !sums_chunks(*k)) &&
            std::all_of(k->stages.begin(), k->stages.end(),
                        [&](const auto& s) { return streams(s.contraction, program_.tensors); });
   }
@@ -154,8 +155,10 @@ class RowFusion {
   }
 
   std::optional<size_t> merge(size_t first, size_t second) {
-    std::vector<size_t> between = links(first, second);
-    if (!between.empty()) return merge_chain(first, between, second);
+    if (!is_gpu(target_)) {
+      std::vector<size_t> between = links(first, second);
+      if (!between.empty()) return merge_chain(first, between, second);
+    }
     std::string asked = question("fuse-rows", first, second);
     if (declined(asked)) return merge_three(first, second, std::nullopt);
     std::optional<Kernel> both = legal_merge(*kernel(first), *kernel(second));
