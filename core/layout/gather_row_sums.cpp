@@ -52,16 +52,15 @@ bool is_about_its_data(const Contraction& c, const BoundTensors& tensors) {
   return point_count(c.pieces[0]) <= kPointsRead * elements;
 }
 
-// One piece without conditions whose every cell has a point, and that reads at places known before.
+// One piece without conditions that reads at places known before.
 bool is_plain_sum(const Contraction& c) {
   if (!c.normalized || c.fill || c.pieces.size() != 1 || c.outputs.size() != 1) return false;
   const Piece& piece = c.pieces[0];
   bool gathers = std::any_of(piece.loads.begin(), piece.loads.end(), [](const Access& a) {
     return std::any_of(a.index.begin(), a.index.end(), [](const Index& i) { return i.value >= 0; });
   });
-  bool points = std::all_of(piece.box.begin(), piece.box.end(), [](int64_t n) { return n > 0; });
   return piece.parallel_dims < piece.box.size() && c.aggregation != Aggregation::assign &&
-         piece.constraints.empty() && !gathers && points;
+         piece.constraints.empty() && !gathers;
 }
 
 class Gathering {
@@ -72,15 +71,20 @@ class Gathering {
   void run() {
     find_sums();
     std::map<size_t, Chunks> all;
-    for (const auto& [at, chunks] : sums_) {
+    for (size_t i = 0; i < program_.statements.size(); ++i) {
       checkpoint();
-      size_t i = at;
+      const auto* c = std::get_if<Contraction>(&program_.statements[i]);
+      if (c == nullptr || !is_plain_sum(*c)) continue;
+      // Asked of each, as other sizes of a class are asked the same questions.
       auto size = static_cast<int64_t>(chosen("gather-sums " + name(i), [&] {
-        if (!gathered_.contains(i)) decide(i);
-        return static_cast<size_t>(gathered_.at(i) ? sums_.at(i).size : 0);
+        if (sums_.contains(i) && !gathered_.contains(i)) decide(i);
+        return static_cast<size_t>(gathered_[i] ? sums_.at(i).size : 0);
       }));
-      bool fits = size > 0 && sum(i).pieces[0].box.begin()[chunks.rows.back()] % size == 0;
-      if (fits) all[i] = {chunks.rows, chunks.count, size};
+      if (size == 0) continue;
+      Chunks chunks = rows_of(c->pieces[0]);
+      chunks.size = size;
+      bool fits = !chunks.rows.empty() && c->pieces[0].box.begin()[chunks.rows.back()] % size == 0;
+      if (fits) all[i] = std::move(chunks);
     }
     if (!all.empty()) program_.statements = layout::with(program_, divided(all));
   }
@@ -117,6 +121,7 @@ class Gathering {
     for (size_t i = 0; i < program_.statements.size(); ++i) {
       const auto* c = std::get_if<Contraction>(&program_.statements[i]);
       if (c == nullptr || !is_plain_sum(*c) || !is_about_its_data(*c, program_.tensors)) continue;
+      if (point_count(c->pieces[0]) < 1) continue;
       Chunks chunks = rows_of(c->pieces[0]);
       if (!chunks.rows.empty()) chunks.size = size_of_chunk(*c, chunks);
       if (chunks.size > 0) sums_[i] = std::move(chunks);
