@@ -59,8 +59,11 @@ bool Completion::needed_outside(TensorId id, const Kernel& kernel) const {
     if (std::all_of(writes.begin(), writes.end(), [&](TensorId w) { return gone.contains(w); })) {
       return false;
     }
-    return std::none_of(kernel.stages.begin(), kernel.stages.end(),
-                        [&](const auto& stage) { return stage.contraction.outputs == writes; });
+    // A stage may make the results of several statements that were joined.
+    return std::none_of(kernel.stages.begin(), kernel.stages.end(), [&](const auto& stage) {
+      return std::all_of(writes.begin(), writes.end(),
+                         [&](TensorId w) { return contains(stage.contraction.outputs, w); });
+    });
   });
 }
 

@@ -33,6 +33,9 @@ void pools(State& s) {
 void rows(State& s) {
   s.steps = fuse_rows(std::move(s.steps), s.program, s.target, s.complete, s.options.rows);
 }
+void row_sums(State& s) {
+  s.steps = fuse_row_sums(std::move(s.steps), s.program, s.target, s.complete, s.options.rows);
+}
 void drop_kernel_points(State& s) { each_kernel(s, drop_points); }
 void collapse_kernels(State& s) {
   each_kernel(s, [&](Kernel& k) { collapse_for(k, s.target); });
@@ -70,6 +73,8 @@ constexpr std::array kRows = {
         "computes a pooling window where its operand is made"),
     row("fuse-rows", rows, kOptional, kGpu, Verified::order,
         "makes one kernel of statements that share rows"),
+    row("fuse-row-sums", row_sums, kOptional, !kGpu, Verified::order,
+        "gathers sums over chunks of rows in the kernel of these rows"),
     row("complete-kernels", fusion::complete_kernels, !kOptional, kGpu, Verified::at_end,
         "lists what kernels read and write; says where results live"),
     row("drop-points", drop_kernel_points, kOptional, !kGpu, Verified::at_end,

@@ -65,6 +65,13 @@ std::vector<Step> fuse_rows(std::vector<Step> steps, const BoundProgram& program
                             const Target& target, const std::function<void(Kernel&)>& finish,
                             bool always);
 
+// One sum whose reduction is the place in a chunk that is one of its results' dimensions.
+bool sums_chunks(const Kernel& kernel);
+// Merges sums over chunks of rows with the kernel that makes or reads the rows.
+std::vector<Step> fuse_row_sums(std::vector<Step> steps, const BoundProgram& program,
+                                const Target& target, const std::function<void(Kernel&)>& finish,
+                                bool always);
+
 // Makes one kernel of reductions of one tensor over the same axes where that is cheaper, or
 // wherever it is legal with `always`.
 std::vector<Step> fuse_siblings(std::vector<Step> steps, const BoundProgram& program,

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "core/fusion/group.h"
+#include "core/fusion/merge_rows.h"
 #include "core/fusion/step_order.h"
 #include "core/ir/analysis/uses.h"
 #include "core/kernel/collapse.h"
@@ -19,9 +20,9 @@
 namespace tile {
 namespace {
 
-constexpr size_t kMostStages = 16;
-constexpr size_t kMostReads = 24;
 constexpr size_t kSiblings = 4;     // kernels tried beside the latest producer
+constexpr size_t kEarlier = 2;      // producers tried before the latest
+constexpr size_t kMostLinks = 3;    // kernels that join two others, as they stand between them
 constexpr double kPointsRead = 16;  // points of a streaming stage for each element it reads
 
 // Few points for each element that is read: matrix products, which keep tiles of their own, have
@@ -64,25 +65,36 @@ class RowFusion {
 
   std::vector<Step> run() {
     for (size_t i = 0; i < steps_.size(); ++i) {
-      if (!candidate(i)) continue;
-      for (size_t partner : partners(i)) {
-        if (merge(partner, i)) break;
-      }
+      std::optional<size_t> at = joined(i);
+      // What has become of it may join what it reads beside: a softmax's gradient the softmax.
+      while (at && !is_gpu(target_)) at = joined(*at);
     }
     return steps_.left();
   }
 
  private:
+  // Where the kernel is that step i has become with another; nothing where it joins none.
+  std::optional<size_t> joined(size_t i) {
+    if (!candidate(i)) return std::nullopt;
+    for (size_t partner : partners(i)) {
+      std::optional<size_t> at = merge(partner, i);
+      if (at) return at;
+    }
+    return std::nullopt;
+  }
+
   const Kernel* kernel(size_t i) const { return steps_.kernel(i); }
   bool candidate(size_t i) const {
     const Kernel* k = kernel(i);
-    return k != nullptr && !has_stream(*k) &&
+    // Sums of chunks join last, with what has become of their rows.
+    return k != nullptr && !has_stream(*k) && (is_gpu(target_) || !sums_chunks(*k)) &&
            std::all_of(k->stages.begin(), k->stages.end(),
                        [&](const auto& s) { return streams(s.contraction, program_.tensors); });
   }
 
-  // Earlier kernels that step i may join: the latest that makes an operand, and those after it that
-  // read a tensor which i reads.
+  // Earlier kernels that step i may join: the latest that makes an operand, those after it that
+  // read a tensor which i reads, and earlier ones that make operands (the latest may have made but
+  // a number that all rows share).
   std::vector<size_t> partners(size_t i) {
     const std::vector<TensorId>& reads = use(i).reads;
     auto among = [&](const std::vector<TensorId>& list) {
@@ -90,18 +102,22 @@ class RowFusion {
                          [&](TensorId id) { return contains(reads, id); });
     };
     std::vector<size_t> list;
-    for (size_t j = i; j-- > 0;) {
+    size_t siblings = 0, makers = 0;
+    for (size_t j = i; j-- > 0 && makers <= most_earlier();) {
       if (!steps_[j]) continue;
       const StepUse& other = use(j);
       if (among(other.makes)) {
-        if (candidate(j)) list.insert(list.begin(), j);
-        break;
+        bool latest = makers++ == 0;
+        if (candidate(j)) list.insert(latest ? list.begin() : list.end(), j);
+      } else if (makers == 0 && siblings < kSiblings && candidate(j) && among(other.reads)) {
+        list.push_back(j);
+        ++siblings;
       }
-      if (!candidate(j) || list.size() >= kSiblings) continue;
-      if (among(other.reads)) list.push_back(j);
     }
     return list;
   }
+  // On a GPU a row's elements are held in registers: kernels stay as they were measured.
+  size_t most_earlier() const { return is_gpu(target_) ? 0 : kEarlier; }
 
   const StepUse& use(size_t i) {
     if (!uses_[i]) uses_[i] = use_of(*steps_[i], program_);
@@ -128,7 +144,7 @@ class RowFusion {
 
   // Nothing where they share no rows.
   std::optional<Kernel> legal_merge(const Kernel& first, const Kernel& second) const {
-    std::optional<Kernel> both = merged(first, second);
+    std::optional<Kernel> both = merged_rows(first, second, program_);
     if (!both) return std::nullopt;
     Kernel whole = *both;
     finish_(whole);
@@ -138,11 +154,15 @@ class RowFusion {
     return gpu::line_schedules(whole, target_).empty() ? std::nullopt : both;
   }
 
-  bool merge(size_t first, size_t second) {
+  std::optional<size_t> merge(size_t first, size_t second) {
+    if (!is_gpu(target_)) {
+      std::vector<size_t> between = links(first, second);
+      if (!between.empty()) return merge_chain(first, between, second);
+    }
     std::string asked = question("fuse-rows", first, second);
     if (declined(asked)) return merge_three(first, second, std::nullopt);
     std::optional<Kernel> both = legal_merge(*kernel(first), *kernel(second));
-    if (!both) return false;
+    if (!both) return std::nullopt;
     std::optional<double> ns;  // where it is asked for
     bool cheaper = agreed(asked, [&] {
       if (always_) return true;
@@ -153,162 +173,134 @@ class RowFusion {
     return put({first, second}, std::move(*both), ns);
   }
 
+  // The steps by which what the first makes reaches the second, in order, beside its own reads.
+  std::vector<size_t> links(size_t first, size_t second) {
+    auto share = [](const std::vector<TensorId>& a, const std::vector<TensorId>& b) {
+      return std::any_of(a.begin(), a.end(), [&](TensorId id) { return contains(b, id); });
+    };
+    std::vector<TensorId> made = use(first).makes, wanted = use(second).reads;
+    std::vector<size_t> later, list;
+    for (size_t k = first + 1; k < second; ++k) {
+      if (!steps_[k] || !share(made, use(k).reads)) continue;
+      made.insert(made.end(), use(k).makes.begin(), use(k).makes.end());
+      later.push_back(k);
+    }
+    for (size_t l = later.size(); l-- > 0;) {
+      const StepUse& link = use(later[l]);
+      if (!share(link.makes, wanted)) continue;
+      wanted.insert(wanted.end(), link.reads.begin(), link.reads.end());
+      list.insert(list.begin(), later[l]);
+    }
+    return list;
+  }
+
+  // Two kernels and the small ones between them that make of the first's results what the second
+  // reads, too: of a row's sum the factor of its elements.
+  std::optional<size_t> merge_chain(size_t first, const std::vector<size_t>& between,
+                                    size_t second) {
+    std::string asked = question("fuse-chain-rows", first, second);
+    bool tried =
+        between.size() <= kMostLinks && !declined(asked) &&
+        std::all_of(between.begin(), between.end(), [&](size_t k) { return candidate(k); });
+    if (!tried) return std::nullopt;
+    std::vector<size_t> members{first};
+    members.insert(members.end(), between.begin(), between.end());
+    members.push_back(second);
+    std::optional<Kernel> all = *kernel(first);
+    for (size_t m = 1; m < members.size() && all; ++m) {
+      all = legal_merge(*all, *kernel(members[m]));
+    }
+    if (!all) return std::nullopt;
+    std::optional<double> ns;
+    bool cheaper = agreed(asked, [&] {
+      if (always_) return true;
+      double apart = 0;
+      for (size_t m : members) apart += cost(m);
+      ns = cost(*all);
+      return *ns <= apart;
+    });
+    return cheaper ? put(members, std::move(*all), ns) : std::nullopt;
+  }
+
   // A result that two of three kernels only hand on is worth nothing before the third has joined.
   // `both`: of two of them, where it is known.
-  bool merge_three(size_t first, size_t second, std::optional<Kernel> both) {
+  std::optional<size_t> merge_three(size_t first, size_t second, std::optional<Kernel> both) {
     for (size_t third = second + 1; third < steps_.size(); ++third) {
       if (!candidate(third) || !touches(second, third)) continue;
       std::vector<size_t> makers = partners(third);
       if (makers.empty() || makers[0] != second) continue;
       std::string asked = question("fuse-three-rows", second, third);
-      if (declined(asked)) return false;
+      if (declined(asked)) return std::nullopt;
       if (!both) both = legal_merge(*kernel(first), *kernel(second));
       std::optional<Kernel> all = both ? legal_merge(*both, *kernel(third)) : std::nullopt;
-      if (!all) return false;
+      if (!all) return std::nullopt;
       std::optional<double> ns;
       bool cheaper = agreed(asked, [&] {
         ns = cost(*all);
         return *ns <= cost(first) + cost(second) + cost(third);
       });
-      return cheaper && put({first, second, third}, std::move(*all), ns);
+      if (!cheaper) return std::nullopt;
+      return put({first, second, third}, std::move(*all), ns);
     }
-    return false;
+    return std::nullopt;
   }
 
-  // The kernel in the place of its members; false where it can stand at none of theirs.
-  bool put(const std::vector<size_t>& members, Kernel kernel, std::optional<double> ns) {
+  // The kernel in the place of its members, which is returned; nothing where it can stand at none
+  // of theirs, even if what reads their results comes behind it.
+  std::optional<size_t> put(const std::vector<size_t>& members, Kernel kernel,
+                            std::optional<double> ns) {
     std::optional<size_t> at = common_place(steps_, members, program_);
-    if (!at) return false;
-    for (size_t m : members) {
-      steps_[m].reset();
-      uses_[m].reset();
+    if (at) {
+      for (size_t m : members) forget(m);
+    } else if (!is_gpu(target_)) {
+      at = place_before_readers(members);
     }
+    if (!at) return std::nullopt;
     steps_[*at] = std::move(kernel);
     costs_[*at] = ns;
-    return true;
+    return at;
+  }
+  void forget(size_t i) {
+    steps_[i].reset();
+    costs_[i].reset();
+    uses_[i].reset();
   }
 
-  // Every parallel dimension of the stages with loops a row, unless the kernel has rows already.
-  static Kernel all_rows(const Kernel& k) {
-    Kernel all = k;
-    if (row_loops(k) > 0) return all;
-    for (size_t u = 0; u < k.stages[0].contraction.pieces[0].parallel_dims; ++u) {
-      all.stages[0].rows.push_back(IteratorId(u));
+  // Moves the steps between the members that wait for them to the end of their places; the place
+  // before these.
+  std::optional<size_t> place_before_readers(const std::vector<size_t>& members) {
+    std::optional<std::vector<size_t>> behind = steps_behind(steps_, members, program_);
+    if (!behind) return std::nullopt;
+    std::vector<size_t> order;  // what stands before the members' kernel, then behind it
+    for (size_t k = members.front(); k <= members.back(); ++k) {
+      bool other = !std::binary_search(members.begin(), members.end(), k) &&
+                   !std::binary_search(behind->begin(), behind->end(), k);
+      if (steps_[k] && other) order.push_back(k);
     }
-    return all;
+    size_t before = order.size();
+    order.insert(order.end(), behind->begin(), behind->end());
+    std::vector<Moved> moved;
+    for (size_t k : order) moved.push_back({std::move(steps_[k]), costs_[k], std::move(uses_[k])});
+    for (size_t k = members.front(); k <= members.back(); ++k) forget(k);
+    // Steps only move back, so that those which have not had their turn will.
+    size_t to = members.back() + 1;
+    std::optional<size_t> at;
+    for (size_t m = moved.size() + 1; m-- > 0;) {
+      --to;
+      if (m == before) at = to;
+      if (m == before) continue;
+      Moved& one = moved[m < before ? m : m - 1];
+      steps_[to] = std::move(one.step);
+      costs_[to] = one.cost;
+      uses_[to] = std::move(one.use);
+    }
+    return at;
   }
-
-  struct RowPair {
-    RowId first, second;
+  struct Moved {
+    std::optional<Step> step;
+    std::optional<double> cost;
+    std::optional<StepUse> use;
   };
-  // Pairs of rows, one of each kernel, that every shared access names in one dimension.
-  std::optional<std::vector<RowPair>> row_pairs(const Kernel& a, const Kernel& b) const {
-    RowMap in_a = row_map(a), in_b = row_map(b);
-    std::vector<std::vector<RowPair>> named;  // for each shared access
-    bool depends = false;
-    for (size_t s = 0; s < b.stages.size(); ++s) {
-      for (const Access& load : b.stages[s].contraction.pieces[0].loads) {
-        auto made = in_a.dimensions.find(load.tensor);
-        bool hidden = made == in_a.dimensions.end() &&
-                      in_a.dimensions.contains(storage_of(program_, load.tensor));
-        if (hidden) return std::nullopt;  // another shape of a result
-        if (made == in_a.dimensions.end()) continue;
-        depends = true;
-        named.push_back(pairs(made->second, row_indices(load, in_b.iterators[s])));
-      }
-    }
-    if (!depends) named = shared_reads(a, in_a, b, in_b);
-    if (named.empty()) return std::nullopt;
-    std::vector<RowPair> common;
-    for (const RowPair& p : named[0]) {
-      bool everywhere = std::all_of(named.begin(), named.end(), [&](const auto& list) {
-        return std::any_of(list.begin(), list.end(), [&](const RowPair& q) {
-          return p.first == q.first && p.second == q.second;
-        });
-      });
-      bool used = std::any_of(common.begin(), common.end(), [&](const RowPair& q) {
-        return p.first == q.first || p.second == q.second;
-      });
-      if (everywhere && !used) common.push_back(p);
-    }
-    return common;
-  }
-  static std::vector<RowPair> pairs(const std::vector<RowId>& a, const std::vector<RowId>& b) {
-    std::vector<RowPair> list;
-    for (size_t d = 0; d < a.size(); ++d) {
-      if (a[d].valid() && b[d].valid()) list.push_back({a[d], b[d]});
-    }
-    return list;
-  }
-  // The largest tensor that both read, at its first reads.
-  std::vector<std::vector<RowPair>> shared_reads(const Kernel& a, const RowMap& in_a,
-                                                 const Kernel& b, const RowMap& in_b) const {
-    std::vector<std::vector<RowPair>> named;
-    int64_t most = 1;
-    for (size_t s = 0; s < a.stages.size(); ++s) {
-      for (const Access& x : a.stages[s].contraction.pieces[0].loads) {
-        int64_t size = element_count(a.tensors[x.tensor].shape);
-        for (size_t t = 0; t < b.stages.size() && size > most; ++t) {
-          for (const Access& y : b.stages[t].contraction.pieces[0].loads) {
-            if (x.tensor != y.tensor || size <= most) continue;
-            most = size;
-            named = {pairs(row_indices(x, in_a.iterators[s]), row_indices(y, in_b.iterators[t]))};
-          }
-        }
-      }
-    }
-    return named;
-  }
-
-  static IdVector<RowId, IteratorId> chosen(const IdVector<RowId, IteratorId>& rows,
-                                            const std::vector<RowPair>& pairs, bool first) {
-    IdVector<RowId, IteratorId> list;
-    for (const RowPair& p : pairs) list.push_back(rows[first ? p.first : p.second]);
-    return list;
-  }
-
-  // A default is copied whole, before its stage begins: the same kernel cannot make it row by row.
-  bool fills_from(const Kernel& filled, const Kernel& maker) const {
-    return std::any_of(filled.stages.begin(), filled.stages.end(), [&](const KernelStage& s) {
-      if (!s.contraction.fill) return false;
-      TensorId from = storage_of(program_, *s.contraction.fill);
-      return std::any_of(maker.stages.begin(), maker.stages.end(), [&](const KernelStage& m) {
-        return contains(m.contraction.outputs, from);
-      });
-    });
-  }
-
-  std::optional<Kernel> merged(const Kernel& first, const Kernel& second) const {
-    if (fills_from(second, first)) return std::nullopt;
-    size_t reads = 0;
-    for (const Kernel* k : {&first, &second}) {
-      for (const KernelStage& s : k->stages) {
-        if (s.contraction.pieces.size() != 1) return std::nullopt;
-        reads += s.contraction.pieces[0].loads.size();
-      }
-    }
-    size_t stages = first.stages.size() + second.stages.size();
-    if (stages > kMostStages || reads > kMostReads) return std::nullopt;
-    Kernel a = all_rows(first), b = all_rows(second);
-    std::optional<std::vector<RowPair>> pairs = row_pairs(a, b);
-    if (!pairs || pairs->empty()) return std::nullopt;
-    for (KernelStage& s : a.stages) {
-      if (!s.attach.valid()) s.rows = chosen(s.rows, *pairs, true);
-    }
-    // Of what a kernel alone has, it has the shape (a pool's operand is split by its windows).
-    for (const KernelStage& s : b.stages) {
-      for (TensorId out : s.contraction.outputs) {
-        if (a.tensors[out].shape != b.tensors[out].shape) a.tensors.change()[out] = b.tensors[out];
-      }
-    }
-    size_t shift = a.stages.size();
-    for (KernelStage& s : b.stages) {
-      if (!s.attach.valid()) s.rows = chosen(s.rows, *pairs, false);
-      if (s.attach.valid()) s.attach = StageId(s.attach.index() + shift);
-      a.stages.push_back(std::move(s));
-    }
-    return a;
-  }
 
   const BoundProgram& program_;
   const Target& target_;

@@ -1,6 +1,7 @@
 // Reductions of one tensor over the same axes (a sum and a sum of squares, the gradients of a shift
 // and a scale) become one with several results: each element is read once.
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <set>
 
@@ -32,6 +33,31 @@ bool plain_reduction(const Contraction& c) {
   return reduces && !folds && !gathers && piece.constraints.empty();
 }
 
+// Iterators that two indices of several (a chunk and the place in it) have with the same factors,
+// each another.
+bool pair_by_factors(const Index& i, const Piece& a, const Index& j, const Piece& b,
+                     const std::function<bool(IteratorId u, IteratorId v)>& pair) {
+  bool plain = i.value < 0 && j.value < 0 && i.boundary == j.boundary &&
+               i.affine.constant == j.affine.constant;
+  if (!plain) return false;
+  std::vector<std::pair<IteratorId, IteratorId>> pairs;
+  size_t others = 0;  // of b
+  for (IteratorId v : b.box.ids()) others += j.affine.coefficient(v).is_zero() ? 0 : 1;
+  for (IteratorId u : a.box.ids()) {
+    if (i.affine.coefficient(u).is_zero()) continue;
+    IteratorId found;
+    for (IteratorId v : b.box.ids()) {
+      if (!(j.affine.coefficient(v) == i.affine.coefficient(u))) continue;
+      if (found.valid()) return false;
+      found = v;
+    }
+    if (!found.valid()) return false;
+    pairs.emplace_back(u, found);
+  }
+  return pairs.size() > 1 && pairs.size() == others &&
+         std::all_of(pairs.begin(), pairs.end(), [&](auto& p) { return pair(p.first, p.second); });
+}
+
 // By iterator of `b` that of `a` where both read the same element; nothing where that does not say
 // it of all, or a parallel dimension would be a reduction.
 std::optional<IdVector<IteratorId, IteratorId>> common_iterators(const Piece& a, const Access& x,
@@ -48,6 +74,7 @@ std::optional<IdVector<IteratorId, IteratorId>> common_iterators(const Piece& a,
     const Index &i = x.index[d], &j = y.index[d];
     IteratorId u = stream::iterator_of(i, a), v = stream::iterator_of(j, b);
     if (u.valid() && v.valid() && pair(u, v)) continue;
+    if (pair_by_factors(i, a, j, b, pair)) continue;
     bool fixed = i.affine.is_constant() && i.affine == j.affine && i.boundary == j.boundary;
     if (!fixed) return std::nullopt;
   }

@@ -85,4 +85,24 @@ std::optional<size_t> common_place(const OpenSteps& steps, const std::vector<siz
   return std::nullopt;
 }
 
+std::optional<std::vector<size_t>> steps_behind(const OpenSteps& steps,
+                                                const std::vector<size_t>& members,
+                                                const BoundProgram& program) {
+  std::vector<size_t> behind;
+  std::vector<TensorId> by_members, by_behind;
+  for (size_t k = members.front(); k <= members.back(); ++k) {
+    if (!steps[k]) continue;
+    StepUse use = use_of(*steps[k], program);
+    bool member = std::binary_search(members.begin(), members.end(), k);
+    bool waits = share(by_behind, use.reads);
+    if (member && waits) return std::nullopt;
+    waits = waits || (!member && share(by_members, use.reads));
+    if (waits) behind.push_back(k);
+    if (!member && !waits) continue;
+    std::vector<TensorId>& made = member ? by_members : by_behind;
+    made.insert(made.end(), use.makes.begin(), use.makes.end());
+  }
+  return behind;
+}
+
 }  // namespace tile

@@ -28,4 +28,10 @@ bool can_stand(const OpenSteps& steps, const std::vector<size_t>& members, size_
 std::optional<size_t> common_place(const OpenSteps& steps, const std::vector<size_t>& members,
                                    const BoundProgram& program);
 
+// The steps between the members that read what these make, or what such steps make, in order: they
+// can stand behind a step made of all members. Nothing: a member reads what one of them makes.
+std::optional<std::vector<size_t>> steps_behind(const OpenSteps& steps,
+                                                const std::vector<size_t>& members,
+                                                const BoundProgram& program);
+
 }  // namespace tile

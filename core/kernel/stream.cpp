@@ -190,9 +190,8 @@ class StreamRules {
   std::string block(size_t s, size_t tile) {
     const KernelStage& stage = kernel_.stages[s];
     const Contraction& c = stage.contraction;
-    if (stage.residence == Residence::global || stage.rescale.valid()) {
-      return "a streamed result that leaves the kernel";
-    }
+    bool leaves = stage.residence == Residence::global && !has_cells(s);
+    if (leaves || stage.rescale.valid()) return "a streamed result that leaves the kernel";
     if (reads_final(c)) return "a sum that is read before the last block";
     for (size_t o = 0; o < c.outputs.size(); ++o) {
       Scaling scaling = result_scaling(c, o);
@@ -202,6 +201,25 @@ class StreamRules {
       made_[c.outputs[o]] = {tile, false, scaling};
     }
     return {};
+  }
+
+  // The axis is the place in a row of the kernel, and both are one index of what is stored: a cell
+  // of its own for each.
+  bool has_cells(size_t s) const {
+    const Piece& piece = kernel_.stages[s].contraction.pieces[0];
+    RowMap map = row_map(kernel_);
+    RowId streamed(row_loops(kernel_));
+    return std::all_of(piece.stores.begin(), piece.stores.end(), [&](const Access& a) {
+      return std::any_of(a.index.begin(), a.index.end(), [&](const Index& i) {
+        bool row = false, axis = false;
+        for (IteratorId u : piece.box.ids()) {
+          RowId of = map.iterators[s][u];
+          if (!of.valid() || i.affine.coefficient(u).is_zero()) continue;
+          (of == streamed ? axis : row) = true;
+        }
+        return i.value < 0 && row && axis;
+      });
+    });
   }
 
   std::string attached(size_t s, size_t tile) {

@@ -18,6 +18,9 @@ void recompute_streams(BoundProgram& program, const Target& target);
 // A reduction to few cells becomes partial results over chunks and their combination, so that it
 // can run in parallel and still gives the same bits on every run.
 void split_reduction(BoundProgram& program, const Target& target);
+// On a CPU, sums over rows of what other statements make or read row by row become partial sums of
+// chunks of rows, where a kernel then has both.
+void gather_row_sums(BoundProgram& program, const Target& target);
 // Copies a factor of a matrix product, on a GPU, to where tiles of it are fetched faster: with
 // neighbours in memory that the tiles want, or with a row of terms for each output.
 void arrange_factors(BoundProgram& program, const Target& target);

@@ -61,6 +61,8 @@ constexpr std::array kPasses = {
         "computes products again in each kernel that sums them up, block by block"),
     row("split-reduction", split_reduction, kOptional,
         "divides a long reduction to a few cells into chunks"),
+    row("gather-sums", gather_row_sums, kOptional,
+        "divides sums over rows where a kernel of these rows can gather them"),
     row("arrange-factors", arrange_factors, kOptional,
         "copies factors of products to where a GPU fetches them fast"),
     row("group-dimensions", group_dimensions, kOptional,

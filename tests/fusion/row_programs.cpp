@@ -15,6 +15,8 @@ struct Matrix {
   double bound = 0;  // no element is larger in size
 };
 
+// Of a sum of squares of any size: with more, roundings of f32 pass what comparisons allow.
+constexpr int64_t kMostTerms = 1024;
 constexpr double kMostExact = 1 << 20;  // integers up to here stay exact in f32, sums of two too
 constexpr double kMostExponent = 12;    // exponentials of more differ too much in size
 
@@ -215,6 +217,7 @@ class Writer {
   void layer_norm() {
     Matrix a = wide();
     if (a.bound * a.bound * static_cast<double>(a.columns) > kMostExact) return;
+    if (a.columns > kMostTerms) return;
     Matrix sum = add("$[i, 0: " + sizes(a.rows, 1) + "] = +(" + a.name + "[i, j])", a.rows, 1,
                      a.bound * static_cast<double>(a.columns));
     Matrix d = add("$ = " + a.name + " * " + s(a.columns) + " - " + sum.name, a.rows, a.columns,

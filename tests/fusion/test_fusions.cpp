@@ -29,6 +29,7 @@ Target some_cpu(uint64_t seed) {
   t.l3_bytes_per_ns = static_cast<double>(random.in(4, 40));
   t.dram_bytes_per_ns = static_cast<double>(random.in(1, 30));
   t.parallel_overhead_ns = static_cast<double>(random.in(200, 20000));
+  if (random.percent(40)) t.l2_bytes = 1024;  // sums over rows are of more than it holds
   return t;
 }
 

@@ -6,6 +6,7 @@
 
 #include "core/ir/analysis/index_value.h"
 #include "core/ir/analysis/value_range.h"
+#include "core/ir/operation_cost.h"
 
 namespace tile {
 namespace {
@@ -48,8 +49,14 @@ class Facts {
 
  private:
   using Known = std::optional<IndexValue>;
+  // How many leading iterators decide a value (0: it is the same at every point), and whether a
+  // loop over the others has it computed before (nest/passes/hoist.cpp).
+  struct Reach {
+    size_t iterators = 0;
+    bool dear = false;
+  };
   struct Level {
-    IdVector<NodeId, bool> uniform;  // the same at every point: costs nothing for each
+    IdVector<NodeId, Reach> reach;
     const Body* body;
     const Level* parent;
     IdVector<NodeId, Known> known;
@@ -65,8 +72,8 @@ class Facts {
   void visit(Level& l) {
     for (const Node& n : l.body->nodes) {
       l.known.push_back(known(l, n));
-      l.uniform.push_back(uniform(l, n));
-      cost(l, n, l.known.back().has_value() || l.uniform.back());
+      l.reach.push_back(reach(l, n));
+      cost(l, n, l.known.back().has_value() || l.reach.back().iterators == 0);
     }
   }
 
@@ -100,36 +107,53 @@ class Facts {
     }
   }
 
-  bool uniform(const Level& l, const Node& n) const {
-    bool all =
-        std::all_of(n.args.begin(), n.args.end(), [&](NodeId arg) { return l.uniform[arg]; });
+  Reach reach(const Level& l, const Node& n) const {
+    Reach reach;
+    for (NodeId arg : n.args) {
+      reach.iterators = std::max(reach.iterators, l.reach[arg].iterators);
+      reach.dear = reach.dear || l.reach[arg].dear;
+    }
     switch (n.kind) {
       case NodeKind::integer:
       case NodeKind::real:
-        return true;
+        return reach;
       case NodeKind::operation:
-        return all;
-      case NodeKind::load: {
-        const Access& a = piece_.loads[n.slot];
-        return all && std::all_of(a.index.begin(), a.index.end(),
-                                  [](const Index& i) { return i.affine.is_constant(); });
-      }
+        reach.dear = reach.dear || is_dear(n.op);
+        return reach;
+      case NodeKind::load:
+        for (const Index& i : piece_.loads[n.slot].index) {
+          for (size_t u = reach.iterators; u < piece_.box.size(); ++u) {
+            bool moves = piece_.box[u] > 1 && !i.affine.coefficient(u).is_zero();
+            if (moves) reach.iterators = u + 1;
+          }
+        }
+        return reach;
       default:
-        return false;
+        return {piece_.box.size(), true};
     }
+  }
+  // Of the points, where the operation runs: what is dear is computed before the loops that do not
+  // decide it.
+  double share(const Reach& reach) const {
+    double points = 1;
+    for (size_t u = reach.iterators; u < piece_.box.size() && reach.dear; ++u) {
+      points *= static_cast<double>(std::max<int64_t>(piece_.box[u], 1));
+    }
+    return 1 / points;
   }
 
   void cost(Level& l, const Node& n, bool index) {
     if (n.kind == NodeKind::load) return load(l, n);
     if (n.kind == NodeKind::fold) return fold(l, n);
     if (index || n.kind != NodeKind::operation) return;
+    NodeId id(l.reach.size() - 1);
     if (n.type != DType::bool_) facts_.bits = std::max(facts_.bits, bit_width(n.type));
     if (l.depth == 0 && n.op == Op::cast && (*l.body)[n.args[0]].kind == NodeKind::load) {
       facts_.loads[(*l.body)[n.args[0]].slot].conversion += cycles_(n);
       return;
     }
-    facts_.cycles += l.times * cycles_(n);
-    facts_.round += cycles_(n);
+    facts_.cycles += l.times * cycles_(n) * share(l.reach[id]);
+    facts_.round += cycles_(n) * share(l.reach[id]);
     for (NodeId arg : n.args) {
       bool made = l.known[arg] && (*l.body)[arg].kind != NodeKind::integer;
       if (made) facts_.cycles += l.times * kIndexCycles;

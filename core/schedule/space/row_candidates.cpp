@@ -16,6 +16,7 @@ namespace tile {
 namespace {
 
 constexpr int64_t kTasksPerThread = 4;
+constexpr int64_t kPassingRows = 8;     // of a chunk, at a time
 constexpr size_t kStageChoices = 3;     // of each stage, for a race
 constexpr double kStreamedShare = 0.5;  // of a cache, for what is made of a streamed block
 
@@ -70,6 +71,7 @@ class RowSpace {
   // what is made there in the second cache.
   std::vector<std::vector<int64_t>> streamed_choices() const {
     std::vector<std::vector<int64_t>> all;
+    if (stores_rows()) return passing_rows();
     size_t row = reused_row(kernel_, target_), stream = extents_.size() - 1;
     int64_t lanes = target_.vector_bits / 32;
     for (int64_t n : {int64_t{2}, int64_t{4}, int64_t{8}}) {
@@ -84,6 +86,21 @@ class RowSpace {
         all.push_back(blocks);
       }
       if (blocks[row] == extents_[row]) break;
+    }
+    return all;
+  }
+  // The streamed axis is of rows that pass by and are stored, not of what a block sums up.
+  bool stores_rows() const {
+    return std::any_of(kernel_.stages.begin(), kernel_.stages.end(), [](const KernelStage& s) {
+      return s.stream.valid() && !reduces_stream(s) && s.residence == Residence::global;
+    });
+  }
+  // A few of them at a time, of one chunk.
+  std::vector<std::vector<int64_t>> passing_rows() const {
+    std::vector<std::vector<int64_t>> all;
+    for (int64_t rows = 1; rows <= kPassingRows && rows <= extents_.back(); rows *= 2) {
+      all.emplace_back(extents_.size(), 1);
+      all.back().back() = rows;
     }
     return all;
   }

@@ -157,5 +157,41 @@ TEST(Group, KernelsPrintAndParse) {
   verify(again);
 }
 
+// The gradient's latest operand is a number that all rows share, others are made of a row's sum on
+// the way, and the loss stands between: one kernel makes rows and gradient, and the sum over all
+// rows comes behind it.
+TEST(Group, AGradientJoinsTheRowsThatItsSumsCameFrom) {
+  const std::string forward =
+      " Top[m: M] = >(X[m, n]); S[m: M] = +(exp(X[m, n] - Top[m])); R = log(S) + Top;"
+      " T[] = +(R[m]); L = T / M; DT = DL / M; DS = DT / S;";
+  std::vector<Kernel> kernels =
+      kernels_of("function (X[M, N], DL[]) -> (L, DX) {" + forward +
+                     " DX[m, n: M, N] = +(DS[m] * exp(X[m, n] - Top[m])); }",
+                 {f32({512, 4096}), f32({})});
+  size_t readers = 0;
+  for (const Kernel& k : kernels) {
+    bool reads = std::count(k.reads.begin(), k.reads.end(), TensorId(0)) > 0;
+    readers += reads ? 1 : 0;
+    if (reads) {
+      EXPECT_EQ(row_loops(k), 1U);
+    }
+  }
+  EXPECT_EQ(readers, 1U) << "X is read once";
+}
+
+// A step that a member needs cannot come behind the members' kernel.
+TEST(Group, AGradientOfTheLossItselfStaysApart) {
+  std::vector<Kernel> kernels = kernels_of(
+      "function (X[M, N]) -> (DX) {"
+      " Top[m: M] = >(X[m, n]); S[m: M] = +(exp(X[m, n] - Top[m])); T[] = +(S[m]);"
+      " DX[m, n: M, N] = +(T[] * exp(X[m, n] - Top[m])); }",
+      {f32({512, 4096})});
+  size_t readers = 0;
+  for (const Kernel& k : kernels) {
+    readers += std::count(k.reads.begin(), k.reads.end(), TensorId(0));
+  }
+  EXPECT_EQ(readers, 2U);
+}
+
 }  // namespace
 }  // namespace tile::testing
