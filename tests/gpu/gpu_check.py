@@ -51,7 +51,7 @@ SANITIZED = {
 # Networks of several stages, whose kernels hand values on.
 SANITIZED_NETWORKS = ["attention", "attention_causal_bf16", "batch_norm", "convolution_batch_norm", "cross_entropy",
                       "layer_norm", "transformer_block"]
-PROGRAMS_AT_A_TIME = 1000
+PROGRAMS_AT_A_TIME = 4000
 
 
 def report(text):

@@ -39,6 +39,9 @@ std::string end_of(int status) {
   return "exit status " + std::to_string(WEXITSTATUS(status));
 }
 
+// Processes that each job is to start about: a new one for a GPU takes a second or two.
+constexpr uint64_t kTurns = 3;
+
 class Pool {
  public:
   Pool(const Processes& how, uint64_t first, uint64_t count,
@@ -49,7 +52,7 @@ class Pool {
   void run() {
     while (true) {
       while (std::ssize(workers_) < how_.jobs && next_ < end_) {
-        uint64_t end = std::min(end_, next_ + how_.items_of_a_process);
+        uint64_t end = std::min(end_, next_ + items_of_a_process());
         start(next_, end);
         next_ = end;
       }
@@ -59,6 +62,12 @@ class Pool {
   }
 
  private:
+  // Fewer where the whole is little for so many jobs, so that all have some to the end.
+  uint64_t items_of_a_process() const {
+    uint64_t turns = kTurns * static_cast<uint64_t>(std::max(how_.jobs, 1));
+    return std::clamp<uint64_t>((end_ - next_) / turns, 1, how_.items_of_a_process);
+  }
+
   void start(uint64_t first, uint64_t end) {
     int ends[2];
     if (pipe(ends) != 0) throw std::runtime_error("no pipe");
