@@ -191,6 +191,8 @@ class Verifier {
     const Buffer& b = buffer(s.target.buffer);
     internal_check(b.scope != Scope::argument || b.written,
                    "nest: a store to a read-only argument");
+    internal_check(b.scope != Scope::registers || !around_.grid || around_.threads,
+                   "nest: a store to registers that no thread has");
     internal_check(s.body.results.size() == (s.kind == StoreKind::fma ? 2U : 1U),
                    "nest: a store's results");
     for (NodeId r : s.body.results) {

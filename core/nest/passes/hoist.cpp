@@ -210,12 +210,25 @@ class LoopHoist {
   Block before_;
 };
 
+// A loop around the threads of a block: what stands before it is the block's, whose threads have no
+// registers together.
+bool is_around_threads(const Block& block) {
+  return std::any_of(block.begin(), block.end(), [](const Statement& s) {
+    if (const If* i = std::get_if<If>(&s.what)) {
+      return is_around_threads(i->then) || is_around_threads(i->otherwise);
+    }
+    const For* f = std::get_if<For>(&s.what);
+    return f != nullptr && (f->kind == LoopKind::thread || is_around_threads(f->body));
+  });
+}
+
 void hoist_in(Nest& nest, Block& block, bool in_thread) {
   Block out;
   for (Statement& s : block) {
     if (For* f = std::get_if<For>(&s.what)) {
       bool walks = in_thread && f->kind == LoopKind::unrolled;
-      if ((f->kind == LoopKind::serial || walks) && runs(*f)) {
+      bool hoists = f->kind == LoopKind::serial || walks;
+      if (hoists && runs(*f) && (in_thread || !is_around_threads(f->body))) {
         Block before = LoopHoist(nest, *f).before();
         std::move(before.begin(), before.end(), std::back_inserter(out));
       }
