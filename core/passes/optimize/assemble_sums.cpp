@@ -114,12 +114,21 @@ class Assembly {
     for (const Piece& piece : c.pieces) {
       if (!has_points(piece)) continue;
       std::optional<Cells> cells = cells_of(piece);
-      bool fits = cells && (one || (plain && !reduces(piece)));
+      bool fits = cells && (one || (plain && !reduces(piece))) && are_inside(*cells, id);
       if (!fits) return {id, std::nullopt, {}};
       term.cells.push_back(std::move(*cells));
     }
     if (term.cells.empty()) term.maker = std::nullopt;
     return term;
+  }
+
+  // Conditions may leave only a part of the box inside the tensor, which a copy would not have.
+  bool are_inside(const Cells& cells, TensorId id) const {
+    const Shape& shape = program_.tensors[id].shape;
+    for (size_t d = 0; d < cells.size(); ++d) {
+      if (cells[d].first < 0 || cells[d].last >= shape[d]) return false;
+    }
+    return true;
   }
 
   // Terms that share no cells, as many as can be; the first of a group tells its place.
