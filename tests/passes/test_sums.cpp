@@ -145,6 +145,18 @@ TEST(Sums, RemaindersLieApart) {
   EXPECT_EQ(p.program.statements.size(), 3U) << "they meet:\n" << print(p.program);
 }
 
+// A window that wraps around has points outside of the tensor, which conditions leave out.
+TEST(Sums, PlacesOutsideAreNotCopied) {
+  RandomSource random(3);
+  std::vector<HostTensor> inputs{special(random, {8}), special(random, {8})};
+  Passed p = pass(
+      "function (A[N], B[N]) -> (S) { T0[i + 8 * t - 1, 0: 8, 3] = +(A[i]), t < 2;"
+      " T1[i, 2: 8, 3] = =(B[i]); T2[i, 1: 8, 3] = =(A[i]); S = T0 + T1 + T2; }",
+      inputs);
+  verify(p.program);
+  EXPECT_TRUE(same_bits(p.before, p.stacked)) << print(p.program);
+}
+
 // Overlapping terms are added; those of one group are assembled.
 TEST(Sums, GroupsOfTermsThatLieApart) {
   RandomSource random(3);
