@@ -2,6 +2,11 @@
 
 #include <algorithm>
 
+#include "core/ir/analysis/uses.h"
+#include "core/kernel/collapse.h"
+#include "core/schedule/cost/estimate.h"
+#include "core/schedule/space/candidates.h"
+
 namespace tile {
 namespace {
 
@@ -26,6 +31,18 @@ Body split_value() {
 }
 
 }  // namespace
+
+double alone_ns(const Contraction& c, const BoundProgram& program, const Target& target) {
+  Kernel kernel;
+  kernel.tensors = program.tensors;
+  KernelStage stage;
+  stage.contraction = c;
+  kernel.stages.push_back(std::move(stage));
+  kernel.reads = read_by(c);
+  kernel.writes = c.outputs;
+  collapse(kernel);
+  return estimate(analytic_schedule(kernel, target), kernel, target);
+}
 
 int64_t bytes_of(const Shape& shape, DType type) {
   return checked_mul(element_count(shape), static_cast<int64_t>(byte_size(type)));

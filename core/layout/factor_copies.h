@@ -16,6 +16,9 @@ int64_t bytes_of(const Shape& shape, DType type);
 // The dimension that the iterator alone moves along, with step 1; nullopt: another form.
 std::optional<size_t> only_dimension(const Access& access, size_t iterator);
 
+// The model's time of a statement as a kernel of its own.
+double alone_ns(const Contraction& c, const BoundProgram& program, const Target& target);
+
 // Adds tensors to a program, and the statements that set them to `made`.
 class FactorCopies {
  public:

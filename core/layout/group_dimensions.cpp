@@ -10,8 +10,6 @@
 #include "core/kernel/schedule.h"
 #include "core/layout/factor_copies.h"
 #include "core/layout/layout.h"
-#include "core/schedule/cost/estimate.h"
-#include "core/schedule/space/candidates.h"
 #include "core/support/choices.h"
 
 namespace tile {
@@ -132,19 +130,6 @@ class Grouper {
   }
 
  private:
-  // The model's time of a statement as a kernel of its own.
-  double alone_ns(const Contraction& c) const {
-    Kernel kernel;
-    kernel.tensors = program_.tensors;
-    KernelStage stage;
-    stage.contraction = c;
-    kernel.stages.push_back(std::move(stage));
-    kernel.reads = read_by(c);
-    kernel.writes = c.outputs;
-    collapse(kernel);
-    return estimate(analytic_schedule(kernel, target_), kernel, target_);
-  }
-
   void take_if_faster(Contraction& c, const std::map<size_t, Order>& orders) {
     size_t before = program_.tensors.size();
     Contraction other = c;
@@ -155,9 +140,10 @@ class Grouper {
     }
     bool faster = agreed("group-dimensions " + program_.tensors[c.outputs[0]].name, [&] {
       if (point_count(c.pieces[0]) < kLeastPoints) return false;
-      double ns = alone_ns(other);
-      for (const BoundStatement& s : copies) ns += alone_ns(std::get<Contraction>(s));
-      return ns < kWorthwhile * alone_ns(c);
+      double ns = alone_ns(other, program_, target_);
+      for (const BoundStatement& s : copies)
+        ns += alone_ns(std::get<Contraction>(s), program_, target_);
+      return ns < kWorthwhile * alone_ns(c, program_, target_);
     });
     if (!faster) {
       program_.tensors.resize(before);

@@ -12,8 +12,6 @@
 #include "core/kernel/schedule.h"
 #include "core/layout/factor_copies.h"
 #include "core/layout/layout.h"
-#include "core/schedule/cost/estimate.h"
-#include "core/schedule/space/candidates.h"
 #include "core/support/choices.h"
 #include "core/support/control.h"
 
@@ -131,19 +129,6 @@ class Sharing {
 
   Contraction& product(size_t s) { return std::get<Contraction>(program_.statements[s]); }
 
-  // The model's time of a statement as a kernel of its own.
-  double alone_ns(const Contraction& c) const {
-    Kernel kernel;
-    kernel.tensors = program_.tensors;
-    KernelStage stage;
-    stage.contraction = c;
-    kernel.stages.push_back(std::move(stage));
-    kernel.reads = read_by(c);
-    kernel.writes = c.outputs;
-    collapse(kernel);
-    return estimate(analytic_schedule(kernel, target_), kernel, target_);
-  }
-
   // The product with a copy of the factor in that order.
   struct Reordered {
     Contraction product;
@@ -173,12 +158,13 @@ class Sharing {
                     const std::vector<Order>& orders) {
     auto count = static_cast<double>(readers.statements.size());
     if (orders.empty() || count * point_count(one.pieces[0]) < kLeastPoints) return 0;
-    double least = kWorthwhile * count * alone_ns(one);
+    double least = kWorthwhile * count * alone_ns(one, program_, target_);
     size_t best = 0;
     for (size_t o = 0; o < orders.size(); ++o) {
       Reordered other = reordered(one, readers.load, orders[o]);
-      double ns = count * alone_ns(other.product);
-      for (const BoundStatement& s : other.copy) ns += alone_ns(std::get<Contraction>(s));
+      double ns = count * alone_ns(other.product, program_, target_);
+      for (const BoundStatement& s : other.copy)
+        ns += alone_ns(std::get<Contraction>(s), program_, target_);
       if (ns >= least) continue;
       least = ns;
       best = o + 1;

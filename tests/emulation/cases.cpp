@@ -20,6 +20,22 @@
 
 namespace tile::test {
 
+RandomCase random_inputs(uint64_t seed, const std::string& text, const std::vector<Shape>& shapes) {
+  RandomCase c;
+  c.text = text;
+  uint64_t state = seed;
+  for (const Shape& shape : shapes) {
+    HostTensor t(DType::f32, shape);
+    for (int64_t i = 0; i < t.count(); ++i) {
+      state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+      t.set(i, real_scalar(static_cast<double>(state >> 40) / (1 << 23) - 1, DType::f32));
+    }
+    c.types.push_back({DType::f32, shape});
+    c.inputs.push_back(std::move(t));
+  }
+  return c;
+}
+
 EmulatedCase lowered(uint64_t seed, const PickSchedule& pick, RandomCase drawn,
                      BoundProgram program, const Target& target) {
   EmulatedCase c;

@@ -30,6 +30,9 @@ struct EmulatedCase {
   size_t first = 0;
 };
 
+// The program with inputs of f32 between -1 and 1, the same for the same seed.
+RandomCase random_inputs(uint64_t seed, const std::string& text, const std::vector<Shape>& shapes);
+
 using PickSchedule = std::function<Schedule(const Kernel&)>;
 EmulatedCase lowered(uint64_t seed, const PickSchedule& pick, RandomCase drawn,
                      BoundProgram program, const Target& target);

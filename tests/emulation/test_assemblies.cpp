@@ -18,31 +18,15 @@ const char* const kEdges =
     "  A[0, x: H, W] = +(X[1, x] / (exp(P[]) + 1.5));\n"
     "  B[H - 1, x: H, W] = +(X[0, x] / (tanh(P[]) + 2.5));\n  O = A + B;\n}\n";
 
-RandomCase drawn(const std::string& text, const std::vector<Shape>& shapes) {
-  RandomCase c;
-  c.text = text;
-  uint64_t state = 99;
-  for (const Shape& shape : shapes) {
-    HostTensor t(DType::f32, shape);
-    for (int64_t i = 0; i < t.count(); ++i) {
-      state = state * 6364136223846793005ULL + 1442695040888963407ULL;
-      t.set(i, real_scalar(static_cast<double>(state >> 40) / (1 << 23) - 1, DType::f32));
-    }
-    c.types.push_back({DType::f32, shape});
-    c.inputs.push_back(std::move(t));
-  }
-  return c;
-}
-
 TEST(Assemblies, EachThreadHasWhatItsPieceDoesNotChange) {
-  for (const char* features : {"sm_80", "sm_90a"}) {
+  for (int capability : {80, 90}) {
     Target target = h200_target();
-    if (std::string(features) == "sm_80") target.gpu.capability = 80;
+    target.gpu.capability = capability;
     std::vector<EmulatedCase> cases;
     for (const RandomCase& program :
-         {drawn(kHalves, {{7}, {7}, {}}), drawn(kHalves, {{64}, {64}, {}}),
-          drawn(kHalves, {{1000}, {1000}, {}}), drawn(kEdges, {{5, 33}, {}}),
-          drawn(kEdges, {{3, 2}, {}})}) {
+         {random_inputs(99, kHalves, {{7}, {7}, {}}), random_inputs(99, kHalves, {{64}, {64}, {}}),
+          random_inputs(99, kHalves, {{1000}, {1000}, {}}),
+          random_inputs(99, kEdges, {{5, 33}, {}}), random_inputs(99, kEdges, {{3, 2}, {}})}) {
       BoundProgram bound = bind_text(program.text, program.types);
       cases.push_back(lowered(cases.size(), 0, program, std::move(bound), target));
     }

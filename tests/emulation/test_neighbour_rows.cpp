@@ -20,29 +20,14 @@ const char* const kLargest =
     "function (X[N, C]) -> (P) { T[c: C] = >(X[n, c]); E = exp(X - T); S[c: C] = +(E[n, c]); P = E "
     "/ S; }\n";
 
-RandomCase drawn(const std::string& text, const std::vector<Shape>& shapes) {
-  RandomCase c;
-  c.text = text;
-  uint64_t state = 12345;
-  for (const Shape& shape : shapes) {
-    HostTensor t(DType::f32, shape);
-    for (int64_t i = 0; i < t.count(); ++i) {
-      state = state * 6364136223846793005ULL + 1442695040888963407ULL;
-      t.set(i, real_scalar(static_cast<double>(state >> 40) / (1 << 23) - 1, DType::f32));
-    }
-    c.types.push_back({DType::f32, shape});
-    c.inputs.push_back(std::move(t));
-  }
-  return c;
-}
-
 TEST(NeighbourRows, AgreeInBlocksAndClusters) {
   const Target target = h200_target();
   std::vector<EmulatedCase> cases;
   size_t several = 0, clusters = 0;
-  std::vector<RandomCase> programs{drawn(kNorm, {{3, 70, 32}, {32}, {3, 70, 32}}),
-                                   drawn(kNorm, {{2, 257, 8}, {8}, {2, 257, 8}}),
-                                   drawn(kLargest, {{300, 64}}), drawn(kLargest, {{1031, 12}})};
+  std::vector<RandomCase> programs{random_inputs(12345, kNorm, {{3, 70, 32}, {32}, {3, 70, 32}}),
+                                   random_inputs(12345, kNorm, {{2, 257, 8}, {8}, {2, 257, 8}}),
+                                   random_inputs(12345, kLargest, {{300, 64}}),
+                                   random_inputs(12345, kLargest, {{1031, 12}})};
   for (const RandomCase& program : programs) {
     for (size_t turn = 0; turn < 4; ++turn) {
       PickSchedule pick = [&](const Kernel& kernel) {

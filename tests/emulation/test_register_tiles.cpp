@@ -28,22 +28,6 @@ const char* const kStencil =
     "+ U[i + 2, j + 1, k + 1] + U[i + 1, j, k + 1] + U[i + 1, j + 2, k + 1] + U[i + 1, j + 1, k] + "
     "U[i + 1, j + 1, k + 2]));\n}\n";
 
-RandomCase drawn(const std::string& text, const std::vector<Shape>& shapes) {
-  RandomCase c;
-  c.text = text;
-  uint64_t state = 4711;
-  for (const Shape& shape : shapes) {
-    HostTensor t(DType::f32, shape);
-    for (int64_t i = 0; i < t.count(); ++i) {
-      state = state * 6364136223846793005ULL + 1442695040888963407ULL;
-      t.set(i, real_scalar(static_cast<double>(state >> 40) / (1 << 23) - 1, DType::f32));
-    }
-    c.types.push_back({DType::f32, shape});
-    c.inputs.push_back(std::move(t));
-  }
-  return c;
-}
-
 // Whether a thread has cells of more than the dimension that neighbouring threads walk.
 bool has_register_tile(const Schedule& schedule) {
   for (const std::vector<PieceSchedule>& stage : schedule.stages) {
@@ -57,13 +41,14 @@ bool has_register_tile(const Schedule& schedule) {
 
 TEST(RegisterTiles, AgreeWhereWindowsOverlap) {
   const Target target = h200_target();
-  const std::vector<RandomCase> programs{drawn(kDepthwise, {{2, 8, 12, 5}, {3, 3, 5}}),
-                                         drawn(kDepthwise, {{1, 4, 16, 8}, {3, 5, 8}}),
-                                         drawn(kDepthwise, {{3, 2, 2, 4}, {3, 3, 4}}),
-                                         drawn(kStrided, {{1, 15, 16, 4}, {5, 3, 4}}),
-                                         drawn(kLargest, {{14, 33}}),
-                                         drawn(kDepthwise, {{1, 19, 35, 3}, {3, 3, 3}}),
-                                         drawn(kStencil, {{10, 14, 19}})};
+  const std::vector<RandomCase> programs{
+      random_inputs(4711, kDepthwise, {{2, 8, 12, 5}, {3, 3, 5}}),
+      random_inputs(4711, kDepthwise, {{1, 4, 16, 8}, {3, 5, 8}}),
+      random_inputs(4711, kDepthwise, {{3, 2, 2, 4}, {3, 3, 4}}),
+      random_inputs(4711, kStrided, {{1, 15, 16, 4}, {5, 3, 4}}),
+      random_inputs(4711, kLargest, {{14, 33}}),
+      random_inputs(4711, kDepthwise, {{1, 19, 35, 3}, {3, 3, 3}}),
+      random_inputs(4711, kStencil, {{10, 14, 19}})};
   std::vector<EmulatedCase> cases;
   size_t tiled = 0;
   for (const RandomCase& program : programs) {

@@ -91,12 +91,7 @@ class Assembly {
           c == nullptr ? std::nullopt : whole_sum(*c, program_.tensors);
       if (terms) rewrite(*c, *terms, before[s]);
     }
-    std::vector<BoundStatement> all;
-    for (size_t s = 0; s < count; ++s) {
-      std::move(before[s].begin(), before[s].end(), std::back_inserter(all));
-      if (!gone_.contains(s)) all.push_back(std::move(program_.statements[s]));
-    }
-    program_.statements = std::move(all);
+    insert_statements(program_, std::move(before), gone_);
   }
 
  private:

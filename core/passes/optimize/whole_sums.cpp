@@ -1,6 +1,8 @@
 #include "core/passes/optimize/whole_sums.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "core/ir/analysis/uses.h"
 
@@ -75,6 +77,16 @@ std::vector<Index> identity_index(size_t rank) {
   std::vector<Index> index;
   for (size_t d = 0; d < rank; ++d) index.push_back({iterator_affine(d)});
   return index;
+}
+
+void insert_statements(BoundProgram& program, std::vector<std::vector<BoundStatement>> before,
+                       const std::set<size_t>& gone) {
+  std::vector<BoundStatement> all;
+  for (size_t s = 0; s < before.size(); ++s) {
+    std::move(before[s].begin(), before[s].end(), std::back_inserter(all));
+    if (!gone.contains(s)) all.push_back(std::move(program.statements[s]));
+  }
+  program.statements = std::move(all);
 }
 
 Piece over_box(TensorId to, const IterationBox& box) {

@@ -17,6 +17,10 @@ std::optional<std::vector<TensorId>> whole_sum(const Contraction& c, const Bound
 Contraction sum_of_whole(TensorId result, const std::vector<TensorId>& terms,
                          const BoundTensors& tensors, Span span);
 
+// Puts the statements of `before` in front of those with their number, and takes out `gone`.
+void insert_statements(BoundProgram& program, std::vector<std::vector<BoundStatement>> before,
+                       const std::set<size_t>& gone);
+
 // A piece of one point for each cell of `box`, whose store is the cell of `to`.
 Piece over_box(TensorId to, const IterationBox& box);
 // Iterator d as the index of dimension d.

@@ -4,13 +4,13 @@
 
 #include "core/kernel/forms/gpu_forms.h"
 #include "core/schedule/cost/gpu_model.h"
+#include "core/schedule/facts/thread_reads.h"
 
 namespace tile::gpu {
 
-// Constants marked [H200] are chosen as gpu_model.h says; [guide]: CUDA C++ Programming Guide.
+// Constants marked [H200] are chosen as gpu_model.h says.
 constexpr double kInFlight = 4;          // [H200] accesses that one thread has under way
 constexpr double kLoadInstructions = 3;  // [H200] a load with its address
-constexpr double kWideAccessBytes = 16;  // [guide] the widest access of one thread
 
 struct Work {
   double points = 1, cells = 1, terms = 1;

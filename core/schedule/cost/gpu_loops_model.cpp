@@ -75,16 +75,11 @@ double loops_ns(const PieceSchedule& s, const Piece& piece, const Kernel& kernel
   }
   double threads = std::max(1.0, work.cells / cells_each);
   FlatIndex parallel_dims = flat_parallel_dims(piece, kernel);
-  bool wide = !s.tile.empty() && s.tile.back().binding == Binding::vector;
-  double vector = 1;
-  for (const Loop& l : s.outer) {
-    if (wide && l.iterator == s.tile.back().iterator) vector = static_cast<double>(l.step);
-  }
   // A thread's neighbours share its accesses, which bound sums of few terms; of many terms each is
   // computed.
-  double together = work.terms > kFewTerms ? 1 : vector;
-  // So do windows that overlap, whose reads are all under way together.
   ThreadReads reads = thread_reads(s, piece, kernel, target);
+  double together = work.terms > kFewTerms ? 1 : reads.vector;
+  // So do windows that overlap, whose reads are all under way together.
   work.operations -= kLoadInstructions * (reads.each - reads.distinct) / reads.positions;
   double each = cells_each * work.terms / together;
   double waits = each / (kInFlight * std::min(reads.positions, kWrittenOut));
@@ -96,7 +91,8 @@ double loops_ns(const PieceSchedule& s, const Piece& piece, const Kernel& kernel
   Issue issue = issue_ns({threads, each, waits}, work, target, into == nullptr ? nullptr : &bounds);
   double beside = sums_windows(piece) ? kWaitsBeside * issue.latency : 0;
   double size = piece.stores.empty() ? 4 : element_bytes(piece.stores[0], kernel);
-  double together_bytes = vector * size, turns = cells_each * work.terms / vector;
+  double together_bytes = reads.vector * size;
+  double turns = cells_each * work.terms / reads.vector;
   if (reads.positions > 1) {
     together_bytes =
         std::max(together_bytes, std::min(kWideAccessBytes, reads.positions * together_bytes));

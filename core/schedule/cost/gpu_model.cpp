@@ -13,9 +13,7 @@ namespace tile::gpu {
 namespace {
 
 // [H200]: gpu_model.h. [guide]: CUDA C++ Programming Guide.
-constexpr double kReducing = 1.8;   // [H200] likewise, of a thread whose sums depend on each other
-constexpr double kLineBytes = 128;  // [guide] what neighbouring threads should cover together
-constexpr double kWideAccessBytes = 16;  // [guide] the widest access of one thread
+constexpr double kReducing = 1.8;  // [H200] likewise, of a thread whose sums depend on each other
 constexpr double kSchedulerLanes = 128;  // [guide] a warp of 32 for each of 4 schedulers
 constexpr double kStepPoints = 1.4;      // [H200] of a product's depth: what a step's barriers cost
 constexpr double kIssueClock = 1.08;     // [H200] of the issue rate, beyond the data sheet's clock

@@ -14,8 +14,6 @@
 namespace tile::gpu {
 namespace {
 
-constexpr double kLineBytes = 128;       // CUDA C++ Programming Guide: of the first cache
-constexpr double kWideAccessBytes = 16;  // CUDA C++ Programming Guide: of one thread's access
 constexpr size_t kMostPositions = 4096;  // beyond them overlaps are not looked for
 constexpr int64_t kMostTaps = 16;        // of a window's dimension, that are looked at one by one
 
@@ -91,6 +89,7 @@ class Counting {
 
   ThreadReads run() {
     ThreadReads reads;
+    reads.vector = static_cast<double>(vector_);
     reads.positions = positions_;
     for (const Access& a : piece_.loads) {
       double distinct = fresh(a);

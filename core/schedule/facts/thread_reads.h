@@ -8,7 +8,12 @@
 
 namespace tile::gpu {
 
+// CUDA C++ Programming Guide.
+constexpr double kLineBytes = 128;  // of the first cache: what neighbouring threads should cover
+constexpr double kWideAccessBytes = 16;  // of one thread's widest access
+
 struct ThreadReads {
+  double vector = 1;     // neighbours of a thread that its accesses take together
   double positions = 1;  // cells (vectors of them) times taps of one turn
   double each = 0;       // reads of all positions, each by itself
   double distinct = 0;   // of them, those that name different elements
