@@ -26,7 +26,9 @@ NUMPY = {}
 if np:
     NUMPY = {"f64": np.float64, "f32": np.float32, "i64": np.int64, "i32": np.int32, "u8": np.uint8,
              "u16": np.uint16, "i16": np.int16, "i8": np.int8, "bf16": np.uint16, "f16": np.float16,
-             "bool": np.bool_}
+             "bool": np.bool_, "f8e4m3": np.uint8, "f8e5m2": np.uint8}
+# Types that NumPy lacks, by their names in modules that have them.
+OTHER = {"bf16": "bfloat16", "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2"}
 
 
 def mapped(tensor):
@@ -88,7 +90,7 @@ class Torch(Peer):
 
     def tensor(self, array, dtype):
         t = self.module.from_numpy(array.view(np.int16) if dtype == "bf16" else array)
-        t = t.view(self.module.bfloat16) if dtype == "bf16" else t
+        t = t.view(getattr(self.module, OTHER[dtype])) if dtype in OTHER else t
         return t.to(self.device)
 
     def time(self, run, count):
@@ -216,7 +218,7 @@ class Jax(Peer):
 
     def tensor(self, array, dtype):
         jnp = self.names["jnp"]
-        return jnp.asarray(array).view(jnp.bfloat16) if dtype == "bf16" else jnp.asarray(array)
+        return jnp.asarray(array).view(getattr(jnp, OTHER[dtype])) if dtype in OTHER else jnp.asarray(array)
 
     def allow_f64(self, allowed):
         self.module.config.update("jax_enable_x64", allowed)

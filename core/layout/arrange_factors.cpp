@@ -68,7 +68,9 @@ class Arranger {
     DType type = tensor(c.pieces[0].loads[0].tensor).type,
           other = tensor(c.pieces[0].loads[1].tensor).type;
     bool matrix = tensor_core_rate(type, target_) > 0;
-    if (type != other && !(is_byte(type) && is_byte(other))) return;
+    bool alike =
+        type == other || (is_byte(type) && is_byte(other)) || (is_f8(type) && is_f8(other));
+    if (!alike) return;
     if (is_float(c.accumulator) == is_byte(type)) return;
     if (matrix && type == DType::f32 && target_.precision == Precision::tf32x3) {
       split_for_steps(c);
@@ -141,11 +143,11 @@ class Arranger {
     return true;
   }
 
-  // wgmma takes tf32 and bytes with neighbours in k only.
+  // wgmma takes tf32, bytes and f8 with neighbours in k only.
   bool transposed_for_steps(Contraction& c) {
     const Piece& piece = c.pieces[0];
     DType type = tensor(piece.loads[0].tensor).type;
-    if (type != DType::f32 && !is_byte(type)) return false;
+    if (type != DType::f32 && byte_size(type) != 1) return false;
     for (size_t u = piece.parallel_dims; u < piece.iterators.size(); ++u) {
       std::optional<size_t> a = only_dimension(piece.loads[0], u),
                             b = only_dimension(piece.loads[1], u);

@@ -27,6 +27,11 @@ double tensor_core_rate(DType type, const Target& target) {
   // Data sheets of A100 and H100: bytes twice as fast as bf16, f64 at 9.75 of 156 and 33.5 of 495
   // 10^12 multiply-adds. The smaller chips of a generation have next to no units for f64.
   if (type == DType::i8 || type == DType::u8) return 2 * target.gpu.matrix_per_ns;
+  // Widened to f16 on their way to the tensor cores, where sums are to be those of f32.
+  if (is_f8(type)) {
+    bool has = target.gpu.capability >= 89;
+    return has ? target.gpu.matrix_per_ns * (target.precision == Precision::tf32 ? 2 : 1) : 0;
+  }
   if (type == DType::f64) {
     bool has = target.gpu.capability == 80 || target.gpu.capability == 90;
     return has ? target.gpu.matrix_per_ns * (target.gpu.capability == 80 ? 0.0625 : 0.0677) : 0;

@@ -73,10 +73,13 @@ struct AmxTiles {
   int64_t groups() const { return rows < columns() ? rows : columns(); }  // in a's rows and b's
 };
 
-// How products of f32 may be computed where the target has tensor cores; elsewhere each is f32.
+// How products that are summed in f32 may be computed where the target has tensor cores; elsewhere
+// each is f32.
 enum class Precision : uint8_t {
-  f32,   // factors as they are
-  tf32,  // factors rounded to the 10 fraction bits of tf32
+  f32,  // factors as they are
+  // Factors rounded to the 10 fraction bits of tf32. Of 8-bit floats, which are as they are, sums
+  // of up to 128 products may be cut to 13 fraction bits.
+  tf32,
   // Three products of tf32, of each factor and of what its rounding leaves: close to f32. Where an
   // infinity is a factor the sum is NaN.
   tf32x3,

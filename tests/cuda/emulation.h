@@ -304,6 +304,18 @@ void multiply_bytes(int (&sum)[4], const unsigned (&a)[4], unsigned b0, unsigned
 
 }  // namespace tile_emulation
 
+// Two f8 as two f16. A half with the exponent and mantissa of a number of e4m3 is 2^-8 of it.
+inline unsigned e4m3_pair(unsigned both) {
+  unsigned pair = 0;
+  for (unsigned i = 0; i < 2; ++i) {
+    const unsigned bits = both >> (8 * i) & 0xff, magnitude = bits & 0x7f;
+    const auto small = static_cast<unsigned short>(magnitude << 7);
+    const float value = tile_emulation::half_value(small) * 256;
+    const unsigned half = magnitude == 0x7f ? 0x7e00U : tile_emulation::half_bits(value);
+    pair |= (half | (bits & 0x80) << 8) << (16 * i);
+  }
+  return pair;
+}
 inline void mma_f16(float (&sum)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
   tile_emulation::multiply_pairs(sum, a, b0, b1, [](unsigned bits) {
     return tile_emulation::half_value(static_cast<unsigned short>(bits));

@@ -124,6 +124,56 @@ TEST(EmulatedTensorCores, BytesOfLargeTiles) {
                   a100_target(), 2);
 }
 
+TEST(EmulatedTensorCores, FloatsOfEightBits) {
+  std::vector<Kernel> kernels;
+  auto add = [&](const std::map<char, int64_t>& size, DType a, DType b) {
+    for (Kernel& k : every_layout(size, {a, b, DType::f32})) kernels.push_back(std::move(k));
+  };
+  add({{'m', 80}, {'n', 48}, {'k', 144}}, DType::f8e4m3, DType::f8e4m3);
+  add({{'m', 70}, {'n', 37}, {'k', 45}}, DType::f8e4m3, DType::f8e5m2);
+  add({{'m', 68}, {'n', 36}, {'k', 52}}, DType::f8e5m2, DType::f8e5m2);
+  expect_products(kernels, h200_target());
+}
+
+// The sums are f32's only if factors are widened: each of 256 values, NaN and infinities among
+// them, times one.
+TEST(EmulatedTensorCores, EveryFloatOfEightBits) {
+  auto every_value = [](const Kernel& kernel, uint64_t) {
+    Values values = small_integers(kernel, 1);
+    for (HostTensor& t : values) {
+      for (int64_t i = 0; i < t.count(); ++i) t.set(i, integer_scalar(0, t.type));
+    }
+    for (int64_t i = 0; i < 256; ++i) values[0].bytes[static_cast<size_t>(i * 16)] = std::byte(i);
+    for (int64_t i = 0; i < 16; ++i) values[1].set(i, integer_scalar(1, values[1].type));
+    return values;
+  };
+  for (DType type : {DType::f8e4m3, DType::f8e5m2}) {
+    Kernel k = product("mk", "kn", {{'m', 256}, {'n', 16}, {'k', 16}}, {type, type, DType::f32});
+    std::vector<Schedule> all = tensor_cores::schedules(k, h200_target(), 1);
+    ASSERT_FALSE(all.empty());
+    expect_versions({{&k, all[0]}}, h200_target(), every_value);
+  }
+}
+
+// On Hopper the warpgroups multiply f8 as they are where sums may be short; both ways to compute.
+TEST(EmulatedTensorCores, FloatsOfEightBitsForWarpgroups) {
+  Kernel k = product("mk", "nk", {{'m', 512}, {'n', 512}, {'k', 512}},
+                     {DType::f8e4m3, DType::f8e5m2, DType::f32});
+  Target target = h200_target();
+  auto of = [&](const Target& t) {
+    const Contraction& c = k.stages[0].contraction;
+    return tensor_cores::product_of(c.pieces[0], c, k, t, argument_layouts(k));
+  };
+  ASSERT_TRUE(of(target));
+  EXPECT_FALSE(of(target)->bulk);
+  target.precision = Precision::tf32;
+  ASSERT_TRUE(of(target));
+  EXPECT_TRUE(of(target)->bulk && of(target)->short_sums);
+  target.features = "sm_80";
+  target.gpu.capability = 80;
+  EXPECT_FALSE(of(target));
+}
+
 TEST(EmulatedTensorCores, Doubles) {
   Factors f{DType::f64, DType::f64, DType::f64};
   expect_products(every_layout({{'m', 72}, {'n', 40}, {'k', 36}}, f), a100_target());

@@ -36,14 +36,15 @@ int64_t stage_bytes(const MmaLeaf& l) { return a_lines(l).bytes() + b_lines(l).b
 
 // The asynchronous copies of one chunk, of as many bytes as its alignment allows; where not even
 // four bytes are aligned, elements are copied by the thread.
-std::string chunk_copy(const ThreadCopy& copy, int64_t size) {
+std::string chunk_copy(const ThreadCopy& copy, MatrixType element) {
+  int64_t size = element_bytes(element);
   internal_check(copy.alignment >= size, "cuda: elements that are not aligned");
   if (copy.alignment < 4) {
     std::string type = size == 1 ? "u8" : "u16", count = number(kChunkBytes / size);
     return "union { " + type + " e[" + count +
            "]; u32 w[4]; } chunk;\n#pragma unroll\nfor (int i = 0; i < " + count +
            "; ++i) chunk.e[i] = inside && i < left ? (" + type + ")from[i]" +
-           (size == 1 ? "" : ".bits") + " : (" + type +
+           (is_byte(element) ? "" : ".bits") + " : (" + type +
            ")0;\nstore_words(to, chunk.w[0], chunk.w[1], chunk.w[2], chunk.w[3]);\n";
   }
   std::string bytes = number(copy.alignment), elements = number(copy.alignment / size);
@@ -54,8 +55,8 @@ std::string chunk_copy(const ThreadCopy& copy, int64_t size) {
          " * i, take > 0 ? from + i : " + copy.base + ", take);\n}\n";
 }
 
-std::string operand_copy(const MmaLeaf& l, const ThreadCopy& copy, const Lines& lines,
-                         const std::string& part) {
+std::string operand_copy(const MmaLeaf& l, const ThreadCopy& copy, MatrixType element,
+                         const Lines& lines, const std::string& part) {
   int64_t chunk = kChunkBytes / lines.size;
   int64_t chunks = lines.count * lines.elements / chunk, in_line = lines.elements / chunk;
   // Tiles are of so many chunks that each thread has as many: no thread looks for the end.
@@ -65,14 +66,15 @@ std::string operand_copy(const MmaLeaf& l, const ThreadCopy& copy, const Lines& 
          ";\nconst int line = q / " + number(in_line) + ", at = q % " + number(in_line) + " * " +
          number(chunk) + ";\n" + copy.place + "const unsigned to = " + part + " + line * " +
          number(lines.pitch()) + " + at * " + number(lines.size) + ";\n" +
-         chunk_copy(copy, lines.size) + "}\n";
+         chunk_copy(copy, element) + "}\n";
 }
 
 std::string fill_function(const MmaLeaf& l) {
   return "auto fill = [&](int step, unsigned slot) {\n" + l.step_variables +
          "\nconst unsigned part = base + slot * " + number(stage_bytes(l)) + ";\n" +
-         operand_copy(l, l.a, a_lines(l), "part") +
-         operand_copy(l, l.b, b_lines(l), "part + " + number(a_lines(l).bytes())) + "};\n";
+         operand_copy(l, l.a, l.a_type, a_lines(l), "part") +
+         operand_copy(l, l.b, l.b_type, b_lines(l), "part + " + number(a_lines(l).bytes())) +
+         "};\n";
 }
 
 // The address of this lane's row of the four matrices, eight rows of 16 bytes each, at (row, k), in
@@ -158,6 +160,28 @@ std::string multiply_words(const MmaLeaf& l) {
   return text;
 }
 
+// Products of f8, widened to f16 in registers: each word's four become the first two, which one
+// instruction takes, and the last two, of the next. So the sums are those of f32.
+std::string multiply_f8(const MmaLeaf& l) {
+  std::string blocks = number(warp_rows(l) / 16);
+  std::string a = load_fragment(l.a, a_lines(l), "words", "part", "warp_row + m * 16", "k", true);
+  std::string b = load_fragment(l.b, b_lines(l), "words", "part + " + number(a_lines(l).bytes()),
+                                "warp_column + n * 16", "k", false);
+  auto widen = [](MatrixType type, const std::string& to) {
+    return "widen_" + std::string(type_name(type)) + "(words, " + to + ");\n}\n";
+  };
+  return "#pragma unroll\nfor (int k = 0; k < " + number(l.depth) + "; k += 32) {\nu32 a[2][" +
+         blocks + "][4], b[2][2][4];\n#pragma unroll\nfor (int m = 0; m < " + blocks +
+         "; ++m) {\nu32 words[4];\n" + a + widen(l.a_type, "a[0][m], a[1][m]") +
+         "#pragma unroll\nfor (int n = 0; n < 2; ++n) {\nu32 words[4];\n" + b +
+         widen(l.b_type, "b[0][n], b[1][n]") +
+         "#pragma unroll\nfor (int half = 0; half < 2; ++half) {\n#pragma unroll\n"
+         "for (int m = 0; m < " +
+         blocks +
+         "; ++m) {\n#pragma unroll\nfor (int n = 0; n < 4; ++n) mma_f16(sum[m][n], a[half][m], "
+         "b[half][n / 2][n % 2 * 2], b[half][n / 2][n % 2 * 2 + 1]);\n}\n}\n}\n";
+}
+
 // The function of one instruction, or of as many as its fragments have.
 std::string multiply_name(const MmaLeaf& l) {
   std::string name = "mma_" + std::string(type_name(l.a_type));
@@ -166,6 +190,7 @@ std::string multiply_name(const MmaLeaf& l) {
 
 std::string multiply_step(const MmaLeaf& l) {
   if (l.a_type == MatrixType::tf32) return multiply_words(l);
+  if (is_f8(l.a_type)) return multiply_f8(l);
   int64_t blocks = warp_rows(l) / 16;
   bool doubles = l.a_type == MatrixType::f64;
   std::string a = load_fragment(l.a, a_lines(l), "a[m]", "part", "warp_row + m * 16", "k", true);
@@ -200,7 +225,7 @@ std::string main_loop(const MmaLeaf& l) {
 // first eight, the odd ones its last, and so with columns.
 std::string fragment_place(const MmaLeaf& l) {
   auto pairs = [](const ThreadCopy& copy, MatrixType type) {
-    return is_byte(type) && !copy.k_major;
+    return element_bytes(type) == 1 && !copy.k_major;
   };
   std::string row = pairs(l.a, l.a_type) ? "lane / 4 * 2 + i / 2" : "lane / 4 + i / 2 * 8";
   std::string column = pairs(l.b, l.b_type) ? "n / 2 * 16 + (lane % 4 * 2 + i % 2) * 2 + n % 2"
@@ -243,6 +268,11 @@ template <int bytes> FN void copy_async(unsigned to, const void* from, int take)
 FN void store_words(unsigned to, u32 a, u32 b, u32 c, u32 d) {
   asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c), "r"(d)
                : "memory");
+}
+FN u32 e4m3_pair(u32 both) {  // sm_89 up
+  u32 r;
+  asm("{.reg .b16 pair; cvt.u16.u32 pair, %1; cvt.rn.f16x2.e4m3x2 %0, pair;}" : "=r"(r) : "r"(both));
+  return r;
 }
 FN void load_matrices(u32 (&r)[4], unsigned from) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -304,6 +334,21 @@ template <bool rows_first> FN void load_bytes_transposed(u32 (&r)[4], unsigned f
   r[2] = rows_first ? even_high : odd_low;
   r[3] = odd_high;
 }
+// Four f8 of a word become two pairs of f16, which has all of their values.
+FN void widen_e5m2(const u32 (&words)[4], u32 (&low)[4], u32 (&high)[4]) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    low[i] = __byte_perm(words[i], 0u, 0x1404u);
+    high[i] = __byte_perm(words[i], 0u, 0x3424u);
+  }
+}
+FN void widen_e4m3(const u32 (&words)[4], u32 (&low)[4], u32 (&high)[4]) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    low[i] = e4m3_pair(words[i] & 0xffffu);
+    high[i] = e4m3_pair(words[i] >> 16);
+  }
+}
 // To the nearest, ties away from zero: mma ignores the 13 lowest bits.
 FN void round_words(u32 (&r)[4]) {
 #pragma unroll
@@ -341,7 +386,7 @@ std::string multiply_function(const std::string& name, const std::string& depth,
 // in banks of their own: the last four of its lines change places with those of the matrix beside
 // it. A lane of the last four k finds them in the other order.
 std::string byte_lines(const MmaLeaf& l) {
-  bool needed = is_byte(l.a_type) && !(l.a.k_major && l.b.k_major);
+  bool needed = element_bytes(l.a_type) == 1 && !(l.a.k_major && l.b.k_major);
   return needed
              ? "const int byte_line = lane % 8 / 2 * 4 + lane % 2 + 2 * (lane / 8 % 2 ^ lane % 8 "
                "/ 4);\nconst u32 byte_order = lane % 4 < 2 ? 0x6420u : 0x2064u;\n"

@@ -25,7 +25,7 @@ struct ThreadCopy {
 struct MmaLeaf {
   std::string name;
   std::string parameters;
-  // Of both factors; of bytes each has its own.
+  // Of both factors; of bytes and of f8 each has its own.
   MatrixType a_type = MatrixType::bf16, b_type = MatrixType::bf16;
   std::string value_type = "f32";      // C name, as MatrixEpilogue::value_type
   bool split = false;                  // of tf32: three products, of what rounding leaves too

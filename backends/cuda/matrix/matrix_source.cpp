@@ -42,7 +42,7 @@ std::string multiply_function(const MatrixLeaf& l) {
   }
   // Reals have signs that their products may get, and of 16 bits which index is the inner one.
   std::string rest = bytes ? "" : ", 1, 1";
-  if (!bytes && l.a_type != MatrixType::tf32) {
+  if (element_bytes(l.a_type) == 2) {
     rest += std::string(l.a.k_major ? ", 0" : ", 1") + (l.b.k_major ? ", 0" : ", 1");
   }
   TextPieces pieces = common_pieces(l);
@@ -158,21 +158,29 @@ $copies$advance}
 $wait_for_cluster)");
 }
 
-// Products of all that a stage has at these distances, in units of descriptors, behind its a and b;
-// `keep`: of the sums before.
+int64_t instructions_of_a_stage(const MatrixLeaf& l) {
+  return l.depth * element_bytes(l.a_type) / 32;
+}
+
+// One instruction: number k of a stage, for the block m of rows. `a`, `b`: distances in units of
+// descriptors behind those of the stage.
+std::string product(const MatrixLeaf& l, const std::string& sum, int64_t m, int64_t k, int64_t a,
+                    int64_t b, const std::string& keep) {
+  TextPieces pieces = common_pieces(l);
+  pieces.set("sum", sum);
+  pieces.set("a", a + k * descriptor_step(l, l.a) + m * descriptor_rows(l));
+  pieces.set("b", b + k * descriptor_step(l, l.b));
+  pieces.set("keep", k == 0 ? keep : "1");
+  return pieces.fill("${name}_multiply($sum, a + $a, b + $b, $keep);\n");
+}
+
+// Products of all that a stage has at these distances; `keep`: of the sums before.
 std::string products(const MatrixLeaf& l, const std::string& sum, int64_t a, int64_t b,
                      const std::string& keep) {
   std::string text;
-  int64_t parts = l.depth * element_bytes(l.a_type) / 32;
-  TextPieces pieces = common_pieces(l);
-  pieces.set("sum", sum);
-  for (int64_t k = 0; k < parts; ++k) {
+  for (int64_t k = 0; k < instructions_of_a_stage(l); ++k) {
     for (int64_t m = 0; m < row_blocks(l); ++m) {
-      pieces.set("m", m);
-      pieces.set("a", a + k * descriptor_step(l, l.a) + m * descriptor_rows(l));
-      pieces.set("b", b + k * descriptor_step(l, l.b));
-      pieces.set("keep", k == 0 ? keep : "1");
-      text += pieces.fill("${name}_multiply($sum[$m], a + $a, b + $b, $keep);\n");
+      text += product(l, sum + "[" + std::to_string(m) + "]", m, k, a, b, keep);
     }
   }
   return text;
@@ -205,6 +213,29 @@ $add$advance}
 )");
 }
 
+// The products of a stage, of one block of rows after the other. Meanwhile the tensor cores have
+// those of the other warpgroup.
+std::string multiply_blocks(const MatrixLeaf& l) {
+  std::string text;
+  for (int64_t m = 0; m < row_blocks(l); ++m) {
+    std::string products;
+    for (int64_t k = 0; k < instructions_of_a_stage(l); ++k) {
+      products += product(l, "part_sum", m, k, 0, 0, "0");
+    }
+    TextPieces pieces = common_pieces(l);
+    pieces.set("m", m);
+    pieces.set("products", products);
+    pieces.set("give_back",
+               m + 1 < row_blocks(l) ? "" : "if (thread == 0) barrier_arrive(empty + 8 * slot);\n");
+    text += pieces.fill(R"(${products}multiply_commit();
+multiply_wait<0>();
+${give_back}#pragma unroll
+for (int i = 0; i < $registers; ++i) sum[$m][i] += part_sum[i];
+)") + (m + 1 < row_blocks(l) ? "multiply_fence();\n" : "");
+  }
+  return text + kAdvance + "}\n";
+}
+
 // The products of a stage; a stage is given back when the next one's products are under way.
 std::string multiply_stages(const MatrixLeaf& l) {
   TextPieces pieces = common_pieces(l);
@@ -233,13 +264,16 @@ std::string main_loop(const MatrixLeaf& l) {
                                   ? "barrier_wait(turn + 8 * consumer, (turns + 1 - consumer) & "
                                     "1);\n++turns;\n"
                                   : "");
-  pieces.set("start", l.split ? each_sum(l, "sum[m][i] = 0;") : "unsigned before = 0;\n");
+  pieces.set("start",
+             l.split || l.short_sums ? each_sum(l, "sum[m][i] = 0;") : "unsigned before = 0;\n");
   pieces.set("step_loop", step_loop(l));
   pieces.set("a_constant", descriptor_constant(l, l.a));
   pieces.set("b_constant", descriptor_constant(l, l.b));
   pieces.set("block_rows", descriptor_rows(l));
   pieces.set("a_bytes", a_bytes(l));
-  pieces.set("multiply", l.split ? multiply_parts(l) : multiply_stages(l));
+  pieces.set("multiply", l.split        ? multiply_parts(l)
+                         : l.short_sums ? multiply_blocks(l)
+                                        : multiply_stages(l));
   // The high bits of an address are the block's number in its cluster.
   return pieces.fill(R"($wait_for_turn$start${step_loop}barrier_wait(full + 8 * slot, phase);
 const unsigned own = (base + slot * kStageBytes) & 0x3ffffu;
@@ -256,7 +290,9 @@ std::string consumer(const MatrixLeaf& l) {
   pieces.set("panels", !staged ? ""
                                : pieces.fill("const unsigned panels = base + kStages * kStageBytes "
                                              "+ consumer * $panel_bytes;\n"));
-  pieces.set("part_sums", l.split ? pieces.fill("float part_sum[$blocks][$registers];\n") : "");
+  pieces.set("part_sums", l.split        ? pieces.fill("float part_sum[$blocks][$registers];\n")
+                          : l.short_sums ? pieces.fill("float part_sum[$registers];\n")
+                                         : "");
   pieces.set("skip", l.in_turn ? skip_tile(l) : "");
   pieces.set("second_consumer",
              l.in_turn ? pieces.fill("unsigned turns = 0;\nif (consumer == 1) {\n$skip}\n") : "");
@@ -317,11 +353,11 @@ const int group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
 }  // namespace
 
 int64_t element_bytes(MatrixType type) {
-  constexpr int64_t bytes[] = {2, 2, 4, 1, 1, 8};
+  constexpr int64_t bytes[] = {2, 2, 4, 1, 1, 8, 1, 1};
   return bytes[static_cast<size_t>(type)];
 }
 std::string_view type_name(MatrixType type) {
-  constexpr std::string_view names[] = {"f16", "bf16", "tf32", "s8", "u8", "f64"};
+  constexpr std::string_view names[] = {"f16", "bf16", "tf32", "s8", "u8", "f64", "e4m3", "e5m2"};
   return names[static_cast<size_t>(type)];
 }
 std::string_view sum_type(MatrixType type) {

@@ -11,10 +11,11 @@
 
 namespace tile::cuda {
 
-enum class MatrixType : uint8_t { f16, bf16, tf32, s8, u8, f64 };
+enum class MatrixType : uint8_t { f16, bf16, tf32, s8, u8, f64, e4m3, e5m2 };
 int64_t element_bytes(MatrixType type);
 std::string_view type_name(MatrixType type);  // as instructions spell it
 inline bool is_byte(MatrixType type) { return type == MatrixType::s8 || type == MatrixType::u8; }
+inline bool is_f8(MatrixType type) { return type == MatrixType::e4m3 || type == MatrixType::e5m2; }
 // C name of the type in which products of such factors are added up.
 std::string_view sum_type(MatrixType type);
 
@@ -55,7 +56,7 @@ struct MatrixEpilogue {
 struct MatrixLeaf {
   std::string name;
   std::string parameters;  // of the kernel
-  // Of both factors; of bytes each has its own.
+  // Of both factors; of bytes and of f8 each has its own.
   MatrixType a_type = MatrixType::bf16, b_type = MatrixType::bf16;
   int64_t tile_m = 128, tile_n = 256;
   int64_t depth = 64;  // elements of K in a stage: 128 bytes
@@ -64,6 +65,9 @@ struct MatrixLeaf {
   // sums of wgmma are cut rather than rounded: those of one step, which are short, are then added
   // rightly.
   bool split = false;
+  // Those of f8, short of f32's bits, too: a block of rows after the other, since the sums of the
+  // step and of the tile stand in registers.
+  bool short_sums = false;
   int64_t consumers = 2;  // warpgroups that multiply
   // The consumers share a tile's rows; or each has a tile of its own, and while one finishes its
   // tile the other multiplies.

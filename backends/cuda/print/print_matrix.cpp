@@ -22,6 +22,10 @@ MatrixType matrix_type(DType type) {
       return MatrixType::u8;
     case DType::f64:
       return MatrixType::f64;
+    case DType::f8e4m3:
+      return MatrixType::e4m3;
+    case DType::f8e5m2:
+      return MatrixType::e5m2;
     default:
       return MatrixType::tf32;
   }
@@ -201,7 +205,8 @@ void Printer::bulk_kernel(const nest::For& grid, const MatrixParts& parts, CudaK
   // products of the next; smaller tiles change turns too often.
   leaf.cluster = parts.steps->cluster;
   leaf.split = parts.multiply->split;
-  leaf.in_turn = !leaf.split && leaf.tile_m * leaf.tile_n == 128 * 128 &&
+  leaf.short_sums = is_f8(leaf.a_type);
+  leaf.in_turn = !leaf.split && !leaf.short_sums && leaf.tile_m * leaf.tile_n == 128 * 128 &&
                  grid.extent.is_constant() && grid.extent.value() > target_.gpu.multiprocessors &&
                  leaf.cluster == 1 && parts.steps->extent.is_constant();
   leaf.consumers = leaf.tile_m == 64 && !leaf.in_turn ? 1 : 2;

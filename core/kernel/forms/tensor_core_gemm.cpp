@@ -60,11 +60,12 @@ bool is_byte(DType type) { return type == DType::i8 || type == DType::u8; }
 bool multiplies(DType a, DType b, DType sum) {
   if (sum == DType::i32 || sum == DType::u32) return is_byte(a) && is_byte(b);
   if (sum == DType::f64) return a == DType::f64 && b == DType::f64;
+  if (is_f8(a) && is_f8(b)) return true;
   return a == b && (a == DType::f16 || a == DType::bf16 || a == DType::f32);
 }
 
 // wgmma takes them with neighbours in k only.
-bool needs_k_inside(DType type) { return type == DType::f32 || is_byte(type); }
+bool needs_k_inside(DType type) { return type == DType::f32 || byte_size(type) == 1; }
 
 // Loads 2 and 3 are what rounding left of 0 and 1: 0 * 1 + (2 * 1 + 0 * 3).
 bool is_split_product(const Piece& piece) {
@@ -173,6 +174,8 @@ class Recogniser {
     bool wide = p_.bulk || p_.sum == DType::f64;
     p_.depth = (wide ? kRowBytes : kThreadRowBytes) / static_cast<int64_t>(byte_size(a));
     if (p_.sum == DType::f64) return !p_.bulk;
+    p_.short_sums = p_.bulk && is_f8(a);
+    if (is_f8(a)) return !p_.bulk || target_.precision == Precision::tf32;
     if (a != DType::f32) return true;
     // Threads split factors in registers, where wgmma does not read both from.
     bool threes = target_.precision == Precision::tf32x3;

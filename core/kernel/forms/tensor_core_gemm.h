@@ -20,8 +20,10 @@ constexpr int64_t kThreadRowBytes = 64;  // of a row of a step that threads copy
 // rows, it is transposed.
 struct Operand {
   size_t load = 0;
-  DType type = DType::f32;  // of bytes each factor has its own sign, else both are of one type
-  bool k_inside = true;     // neighbours in memory differ in k
+  // Of bytes each factor has its own sign, of 8-bit floats its own format, else both are of one
+  // type.
+  DType type = DType::f32;
+  bool k_inside = true;  // neighbours in memory differ in k
   // Its m or n, outermost first as in the tile's rows or columns.
   std::vector<IteratorId> iterators;
   std::vector<int64_t> most;   // of each of them: the values that a box can span
@@ -30,7 +32,7 @@ struct Operand {
 
 // A piece as a matrix product: rows of `a`, columns of `b`.
 struct Product {
-  // Of sums: f32 of f16, bf16 and f32; f64 of f64; i32 or u32, which wrap, of bytes.
+  // Of sums: f32 of f8, f16, bf16 and f32; f64 of f64; i32 or u32, which wrap, of bytes.
   DType sum = DType::f32;
   bool bulk = true;  // boxes come by bulk copies
   Operand a, b;
@@ -41,6 +43,8 @@ struct Product {
   // Of f32: each factor as two values of tf32. Threads split them; bulk copies bring what load 2
   // has of load 0, and 3 of 1.
   bool split = false;
+  // Sums that wgmma makes of f8 are short of f32's bits: those of each step are added up apart.
+  bool short_sums = false;
   IterationBox box;  // the piece's
   // Parallel dimensions in neither a's nor b's list: a tile has one value of each.
   std::vector<IteratorId> batch;

@@ -101,8 +101,10 @@ TileClocks tile_clocks(const Shape& s, const Product& p, double steps, double op
   double threads = p.sum == DType::f64      ? kThreadShareDoubles
                    : p.a.type == DType::f32 ? kThreadShareWords
                                             : kThreadShare;
+  // Threads widen f8 to f16.
+  DType type = is_f8(p.a.type) && !p.bulk ? DType::f16 : p.a.type;
   double each =
-      tensor_core_rate(p.a.type, target) / target.gpu.matrix_gigahertz * (p.bulk ? 1 : threads);
+      tensor_core_rate(type, target) / target.gpu.matrix_gigahertz * (p.bulk ? 1 : threads);
   bool parts = p.bulk && p.split;
   auto row = static_cast<double>(row_bytes(p));
   double copied = static_cast<double>(s.rows + s.columns) * row * (parts ? 2 : 1);

@@ -107,6 +107,7 @@ std::string broken(const TensorCoreGemm& schedule, const Product& product, const
   if (product.split && std::max<int64_t>(rows / 2, 64) * columns > 64 * 128) {
     return "more sums than registers";
   }
+  if (product.short_sums && columns > 128) return "more sums than registers";
   int64_t stage = parts * (rows + columns) * kRowBytes + 16;
   int64_t fixed = 1024 + 2 * kPanelBytes + 16;
   bool fits =
