@@ -6,7 +6,8 @@
 #   --cuda      also NVIDIA's wheels of NVRTC and the CUDA headers, into .cuda/ of this checkout
 #   --tools     also what continuous integration uses: the formatter, the fuzzer, debootstrap, abidiff, lintian
 #   --portable  also what the `portable` preset links: static oneTBB, libpng and libjpeg, into .portable/ of this checkout
-#   --peers     also libraries to compare with, into .peers/ of this checkout: MKL, oneDNN 3, TVM and PlaidML
+#   --peers     also libraries to compare with, into .peers/ of this checkout: MKL, oneDNN 3, TVM and PlaidML;
+#               ScaLAPACK and PETSc, for ranks, as Debian has them
 #   --python    also what the Python package is built and tested with, into .python/ of this checkout: nanobind, NumPy,
 #               IPython, JAX, PyTorch (whose wheel brings CUDA along, 4.6 GB; TILE_PYTHON_TORCH=no leaves it out), and what
 #               notebooks and type stubs are tried with
@@ -28,11 +29,11 @@ for option in "$@"; do
     --cuda) cuda=yes; packages="$packages python3-pip" ;;
     --tools) packages="$packages clang-format-19 clang-19 libclang-rt-19-dev debootstrap abigail-tools lintian" ;;
     --portable) portable=yes; packages="$packages libzstd-dev zlib1g-dev libxml2-dev dpkg-dev xz-utils" ;;
-    --peers) peers=yes; packages="$packages python3-venv python3-pip" ;;
+    --peers) peers=yes; packages="$packages python3-venv python3-pip libscalapack-openmpi-dev libpetsc-real-dev" ;;
     --python) python=yes; packages="$packages python3-dev python3-venv python3-pip" ;;
     --mpi) mpi=yes; command -v mpicc >/dev/null 2>&1 || packages="$packages libopenmpi-dev openmpi-bin" ;;
     --list) list=yes ;;
-    *) sed -n '2,15s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    *) sed -n '2,16s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
   esac
 done
 

@@ -118,6 +118,13 @@ const ChoiceOptions& RankMesh::figures(const Engine& engine) {
 
 void RankMesh::meet(const std::string& what) { told_by_all({Digest{}}, what); }
 
+uint64_t RankMesh::largest(uint64_t own, const std::string& what) {
+  uint64_t largest = own;
+  for (const Digest& told : told_by_all({Digest{own, 0}}, what))
+    largest = std::max(largest, told[0]);
+  return largest;
+}
+
 MeshProgram::MeshProgram(const std::shared_ptr<Engine>& engine,
                          const std::shared_ptr<const Program>& source,
                          std::shared_ptr<RankMesh> mesh, const MeshProgramOptions& options)
