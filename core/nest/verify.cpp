@@ -284,7 +284,7 @@ class Verifier {
     if (sum == DType::i32 || sum == DType::u32) return byte(a) && byte(b);
     if (sum == DType::f64) return a == DType::f64 && b == DType::f64;
     bool narrow = a == DType::f16 || a == DType::bf16 || a == DType::f32;
-    return sum == DType::f32 && narrow && a == b;
+    return sum == DType::f32 && ((narrow && a == b) || (is_f8(a) && is_f8(b)));
   }
   void statement(const MatrixTile& m) {
     if (m.terms > 0) return parts(m);

@@ -151,7 +151,8 @@ TEST(EmulatedTensorCores, EveryFloatOfEightBits) {
     Kernel k = product("mk", "kn", {{'m', 256}, {'n', 16}, {'k', 16}}, {type, type, DType::f32});
     std::vector<Schedule> all = tensor_cores::schedules(k, h200_target(), 1);
     ASSERT_FALSE(all.empty());
-    expect_versions({{&k, all[0]}}, h200_target(), every_value);
+    std::vector<std::pair<const Kernel*, Schedule>> best{{&k, all[0]}};
+    expect_versions(best, h200_target(), every_value);
   }
 }
 

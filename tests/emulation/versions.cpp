@@ -75,6 +75,7 @@ std::string far_apart(const Kernel& kernel, const Values& a, const Values& b) {
     for (int64_t i = 0; i < x.count(); ++i) {
       double p = is_float(x.type) ? x.at(i).f : static_cast<double>(x.at(i).i);
       double q = is_float(y.type) ? y.at(i).f : static_cast<double>(y.at(i).i);
+      if (p == q || (std::isnan(p) && std::isnan(q))) continue;
       double near = is_float(x.type) ? 1e-6 * std::max(1.0, std::abs(p)) : 0;
       if (!(std::abs(p - q) <= near)) {
         return "element " + std::to_string(i) + ": " + std::to_string(p) + " and " +

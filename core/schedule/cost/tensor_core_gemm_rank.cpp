@@ -198,7 +198,8 @@ class TileModel {
     tiles *= how.split * how.cluster;
     int64_t waves = ceil_div(tiles, int64_t{gpu.multiprocessors});
     // Two such tiles share a block: one is finished while the other is multiplied.
-    bool hidden = p_.bulk && !p_.split && waves > 1 && shape.rows * shape.columns == 128 * 128;
+    bool hidden = p_.bulk && !p_.split && !p_.short_sums && waves > 1 &&
+                  shape.rows * shape.columns == 128 * 128;
     auto times = static_cast<double>(waves);
     if (!p_.bulk) {  // several blocks share a multiprocessor
       times = std::max(1.0, static_cast<double>(tiles) / gpu.multiprocessors);
