@@ -210,8 +210,8 @@ typedef struct {
    * measured is used (bf16 and integer products by dot-product instructions neither), every shape
    * has code of its own, and tile_executable_tune is an error of code "argument". */
   /* How a GPU's tensor cores may compute products of f32. NULL or "f32": not at all; "tf32":
-   * factors are rounded to 10 fraction bits, and of products of 8-bit floats, which are as they are,
-   * sums of up to 128 may be cut to 13 fraction bits (sm_90a: twice as fast); "3xtf32": three
+   * factors are rounded to 10 fraction bits, and of products of 8-bit floats, which are as they
+   * are, sums of up to 128 may be cut to 13 fraction bits (sm_90a: twice as fast); "3xtf32": three
    * products of tf32, close to f32, except that an infinite factor gives NaN. Other devices compute
    * f32. */
   const char* precision;
