@@ -26,15 +26,20 @@ std::span<const FusionPass> fusion_passes();
 // statements of their own.
 std::vector<Step> group(const BoundProgram& program, const Target& target);
 
-// The steps of a program while fusions put several into one.
+// Tensors by their storage, each once. `makes` has results that are never stored, too.
+struct StepUse {
+  std::vector<TensorId> reads;  // before the step itself has made them
+  std::vector<TensorId> makes;
+};
+
+// The steps of a program while fusions put several into one. Used by one thread.
 class OpenSteps {
  public:
-  explicit OpenSteps(std::vector<Step> steps) {
+  explicit OpenSteps(std::vector<Step> steps) : uses_(steps.size()) {
     for (Step& s : steps) steps_.emplace_back(std::move(s));
   }
   size_t size() const { return steps_.size(); }
   // Empty where the step has become part of another.
-  std::optional<Step>& operator[](size_t i) { return steps_[i]; }
   const std::optional<Step>& operator[](size_t i) const { return steps_[i]; }
   // Null where step i is no kernel or has become part of another.
   const Kernel* kernel(size_t i) const {
@@ -46,6 +51,17 @@ class OpenSteps {
     return k != nullptr && row_loops(*k) == 0 ? k : nullptr;
   }
   const std::vector<std::optional<Step>>& list() const { return steps_; }
+  void set(size_t i, std::optional<Step> step) {
+    steps_[i] = std::move(step);
+    uses_[i].reset();
+  }
+  void reset(size_t i) { set(i, std::nullopt); }
+  std::optional<Step> take(size_t i) {
+    uses_[i].reset();
+    return std::exchange(steps_[i], std::nullopt);
+  }
+  // Of a step that is there; found once, since fusions ask it of all steps between two.
+  const StepUse& use(size_t i, const BoundProgram& program) const;
   // Takes the steps that are left out of the list.
   std::vector<Step> left() {
     std::vector<Step> list;
@@ -57,6 +73,7 @@ class OpenSteps {
 
  private:
   std::vector<std::optional<Step>> steps_;
+  mutable std::vector<std::optional<StepUse>> uses_;
 };
 
 // Merges kernels that share rows (KernelStage::rows) where that is cheaper. `finish` completes a

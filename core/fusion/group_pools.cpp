@@ -333,8 +333,8 @@ class PoolFusion {
     if (legal.empty() || !can_stand(steps_, {i, j}, j, program_)) return;
     size_t best = chosen(question, [&] { return cheapest(legal, i, j); });
     if (best == 0 || best > legal.size()) return;
-    steps_[j] = std::move(legal[best - 1]);
-    steps_[i].reset();
+    steps_.set(j, std::move(legal[best - 1]));
+    steps_.reset(i);
   }
   // The number of that kernel, from 1 on; 0: the two apart are.
   size_t cheapest(const std::vector<Kernel>& legal, size_t i, size_t j) const {

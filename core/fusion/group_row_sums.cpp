@@ -227,8 +227,8 @@ class RowSumFusion {
       return always_ || cost(*both) <= cost(*rows) + cost(*steps_.kernel(j));
     });
     if (!cheaper) return false;
-    for (size_t m : members) steps_[m].reset();
-    steps_[*at] = std::move(*both);
+    for (size_t m : members) steps_.reset(m);
+    steps_.set(*at, std::move(*both));
     return true;
   }
 

@@ -60,7 +60,6 @@ class RowFusion {
         always_(always),
         steps_(std::move(steps)) {
     costs_.resize(steps_.size());
-    uses_.resize(steps_.size());
   }
 
   std::vector<Step> run() {
@@ -119,10 +118,7 @@ class RowFusion {
   // On a GPU a row's elements are held in registers: kernels stay as they were measured.
   size_t most_earlier() const { return is_gpu(target_) ? 0 : kEarlier; }
 
-  const StepUse& use(size_t i) {
-    if (!uses_[i]) uses_[i] = use_of(*steps_[i], program_);
-    return *uses_[i];
-  }
+  const StepUse& use(size_t i) const { return steps_.use(i, program_); }
   // Whether an earlier step can be the first of the partners of a later one.
   bool touches(size_t earlier, size_t later) {
     auto read = [&](TensorId id) { return contains(use(later).reads, id); };
@@ -256,14 +252,13 @@ class RowFusion {
       at = place_before_readers(members);
     }
     if (!at) return std::nullopt;
-    steps_[*at] = std::move(kernel);
+    steps_.set(*at, std::move(kernel));
     costs_[*at] = ns;
     return at;
   }
   void forget(size_t i) {
-    steps_[i].reset();
+    steps_.reset(i);
     costs_[i].reset();
-    uses_[i].reset();
   }
 
   // Moves the steps between the members that wait for them to the end of their places; the place
@@ -280,7 +275,7 @@ class RowFusion {
     size_t before = order.size();
     order.insert(order.end(), behind->begin(), behind->end());
     std::vector<Moved> moved;
-    for (size_t k : order) moved.push_back({std::move(steps_[k]), costs_[k], std::move(uses_[k])});
+    for (size_t k : order) moved.push_back({steps_.take(k), costs_[k]});
     for (size_t k = members.front(); k <= members.back(); ++k) forget(k);
     // Steps only move back, so that those which have not had their turn will.
     size_t to = members.back() + 1;
@@ -290,16 +285,14 @@ class RowFusion {
       if (m == before) at = to;
       if (m == before) continue;
       Moved& one = moved[m < before ? m : m - 1];
-      steps_[to] = std::move(one.step);
+      steps_.set(to, std::move(one.step));
       costs_[to] = one.cost;
-      uses_[to] = std::move(one.use);
     }
     return at;
   }
   struct Moved {
     std::optional<Step> step;
     std::optional<double> cost;
-    std::optional<StepUse> use;
   };
 
   const BoundProgram& program_;
@@ -308,7 +301,6 @@ class RowFusion {
   bool always_;
   OpenSteps steps_;
   std::vector<std::optional<double>> costs_;
-  std::vector<std::optional<StepUse>> uses_;
 };
 
 }  // namespace

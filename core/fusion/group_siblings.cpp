@@ -258,9 +258,9 @@ class SiblingFusion {
                                          result_name(b, program_),
                                      [&] { return cost(one) < cost(a) + cost(b); });
     if (!cheaper) return;
-    steps_[i].reset();
-    steps_[j].reset();
-    steps_[*at] = std::move(one);
+    steps_.reset(i);
+    steps_.reset(j);
+    steps_.set(*at, std::move(one));
   }
 
   const BoundProgram& program_;

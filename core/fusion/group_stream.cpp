@@ -127,8 +127,8 @@ class StreamFusion {
       gone_ = std::move(before);
       return;
     }
-    for (size_t i : list) steps_[i].reset();
-    steps_[list.back()] = std::move(*kernel);
+    for (size_t i : list) steps_.reset(i);
+    steps_.set(list.back(), std::move(*kernel));
   }
 
   // The program's tensor of terms is gone where the kernel does not make it; false: others read it.
@@ -145,7 +145,7 @@ class StreamFusion {
     std::vector<size_t> list = members(parts);
     for (size_t i = 0; i < steps_.size() && !kept; ++i) {
       bool inside = std::find(list.begin(), list.end(), i) != list.end();
-      kept = steps_[i] && !inside && contains(use_of(*steps_[i], program_).reads, terms);
+      kept = steps_[i] && !inside && contains(steps_.use(i, program_).reads, terms);
     }
     if (!kept) gone_.insert(terms);
     return !kept;

@@ -48,6 +48,11 @@ StepUse use_of(const Step& step, const BoundProgram& program) {
   return use;
 }
 
+const StepUse& OpenSteps::use(size_t i, const BoundProgram& program) const {
+  if (!uses_[i]) uses_[i] = use_of(*steps_[i], program);
+  return *uses_[i];
+}
+
 namespace {
 
 // The places that are left between the members for a step made of all of them, both ends included.
@@ -58,9 +63,9 @@ Room room(const OpenSteps& steps, const std::vector<size_t>& members, const Boun
   Room room{members.front(), members.back()};
   for (size_t k = members.front() + 1; k < members.back(); ++k) {
     if (!steps[k] || std::binary_search(members.begin(), members.end(), k)) continue;
-    StepUse between = use_of(*steps[k], program);
+    const StepUse& between = steps.use(k, program);
     for (size_t m : members) {
-      StepUse member = use_of(*steps[m], program);
+      const StepUse& member = steps.use(m, program);
       if (m < k && share(member.makes, between.reads)) room.last = std::min(room.last, k);
       if (m > k && share(between.makes, member.reads)) room.first = std::max(room.first, k);
     }
@@ -92,7 +97,7 @@ std::optional<std::vector<size_t>> steps_behind(const OpenSteps& steps,
   std::vector<TensorId> by_members, by_behind;
   for (size_t k = members.front(); k <= members.back(); ++k) {
     if (!steps[k]) continue;
-    StepUse use = use_of(*steps[k], program);
+    const StepUse& use = steps.use(k, program);
     bool member = std::binary_search(members.begin(), members.end(), k);
     bool waits = share(by_behind, use.reads);
     if (member && waits) return std::nullopt;

@@ -12,11 +12,6 @@ namespace tile {
 // A step that is no kernel, as the statement that it is.
 BoundStatement statement_of(const Step& step);
 
-// Tensors by their storage, each once. `makes` has results that are never stored, too.
-struct StepUse {
-  std::vector<TensorId> reads;  // before the step itself has made them
-  std::vector<TensorId> makes;
-};
 StepUse use_of(const Step& step, const BoundProgram& program);
 
 // Whether one step made of all the members, which ascend, can stand at this place among them: no

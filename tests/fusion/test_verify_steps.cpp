@@ -207,7 +207,7 @@ TEST(StepOrder, BehindWhatTheLastReads) {
   EXPECT_EQ(common_place(steps, {0, 2}, g.program), 2U);
   EXPECT_EQ(common_place(steps, {0, 3}, g.program), 3U);
   EXPECT_EQ(common_place(steps, {0, 1, 3}, g.program), std::nullopt);
-  steps[2].reset();  // part of another
+  steps.reset(2);  // part of another
   EXPECT_EQ(common_place(steps, {0, 3}, g.program), 0U);
 }
 

@@ -1,6 +1,7 @@
 #include "core/ir/analysis/uses.h"
 
 #include <algorithm>
+#include <set>
 
 #include "core/support/control.h"
 
@@ -19,10 +20,14 @@ void add_once(std::vector<TensorId>& list, TensorId id) {
 struct Reads {
   std::vector<TensorId> operator()(const Contraction& c) const {
     std::vector<TensorId> list;
+    std::set<TensorId> known;  // a sum assembled of many pieces reads hundreds
+    auto add = [&](TensorId id) {
+      if (known.insert(id).second) list.push_back(id);
+    };
     for (const Piece& piece : c.pieces) {
-      for (const Access& a : piece.loads) add_once(list, a.tensor);
+      for (const Access& a : piece.loads) add(a.tensor);
     }
-    if (c.fill) add_once(list, *c.fill);
+    if (c.fill) add(*c.fill);
     return list;
   }
   std::vector<TensorId> operator()(const Sort& s) const { return {s.source}; }
