@@ -203,7 +203,12 @@ std::string name_of(void (*kernel)()) {
 
 }  // namespace
 
+// Objects of kernels' libraries are made while these are loaded, on any thread, perhaps beside a
+// launch: such accesses are no kernel's.
+thread_local bool launching = false;
+
 void accessed(const void* memory, size_t bytes, bool writes) {
+  if (!launching) return;
   if (!machine.races.watches(memory)) return;
   if (--machine.accesses_left == 0) {
     machine.accesses_left = 1 + machine.draw(kMostUninterrupted);
@@ -351,6 +356,7 @@ const char* emulate(void (*kernel)(), int arguments, void* const* values, const 
   blockDim = {block[0], block[1], block[2]};
   gridDim = {grid[0], grid[1], grid[2]};
   bool ended = true;
+  launching = true;
   for (unsigned z = 0; z < grid[2]; ++z) {
     for (unsigned y = 0; y < grid[1]; ++y) {
       for (unsigned x = 0; ended && x < grid[0]; x += blocks) {
@@ -364,6 +370,7 @@ const char* emulate(void (*kernel)(), int arguments, void* const* values, const 
       }
     }
   }
+  launching = false;
   machine.error.clear();
   if (!ended) machine.error = name + ": a barrier that some threads do not reach\n";
   for (const std::string& race : machine.races.found) machine.error += race + "\n";
