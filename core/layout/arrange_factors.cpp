@@ -1,9 +1,10 @@
 // Copies a factor of a matrix product to where tiles of it can be fetched fast: with its dimensions
-// in another order, with an element for each pair of an output and a tap (of a convolution with
-// few channels), or, for three products of tf32, in two parts. The product reads the copy. Done
-// where the model finds that it pays.
+// in another order, in a wider type, with an element for each pair of an output and a tap (of a
+// convolution with few channels), or, for three products of tf32, in two parts. The product reads
+// the copy. Done where the model finds that it pays.
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <numeric>
 
 #include "core/ir/analysis/uses.h"
@@ -72,6 +73,7 @@ class Arranger {
         type == other || (is_byte(type) && is_byte(other)) || (is_f8(type) && is_f8(other));
     if (!alike) return;
     if (is_float(c.accumulator) == is_byte(type)) return;
+    if (is_f8(type) && widened_for_steps(c)) return;
     if (matrix && type == DType::f32 && target_.precision == Precision::tf32x3) {
       split_for_steps(c);
     } else if (matrix) {
@@ -167,6 +169,38 @@ class Arranger {
       if (taken) return true;
     }
     return false;
+  }
+
+  // f8 whose sums are to be those of f32 are multiplied as f16, which has all of their values: made
+  // so once, and not by each tile that reads them, they come by bulk copies.
+  bool widened_for_steps(Contraction& c) {
+    bool short_sums =
+        tensor_core_rate(DType::f8e4m3, target_) > 0 && target_.precision == Precision::tf32;
+    if (short_sums || target_.gpu.matrix_per_ns <= 0 || c.accumulator != DType::f32) return false;
+    return take_if_faster(c, [&](Contraction& other, std::vector<BoundStatement>& made) {
+      Piece& p = other.pieces[0];
+      double ns = 0;
+      std::map<TensorId, TensorId> copies;
+      for (Access& load : p.loads) {
+        TensorId source = load.tensor;
+        if (auto known = copies.find(source); known != copies.end()) {
+          load.tensor = known->second;
+          continue;
+        }
+        ns += copy_ns(bytes_of(tensor(source).shape, DType::f16));
+        load = copies_.widened(load, DType::f16, made);
+        copies[source] = load.tensor;
+      }
+      p.body = product_of_halves();
+      return ns;
+    });
+  }
+  static Body product_of_halves() {
+    Body b;
+    NodeId x = b.cast(b.load(0, DType::f16), DType::f32),
+           y = b.cast(b.load(1, DType::f16), DType::f32);
+    b.results = {b.operation(Op::mul, {x, y}, DType::f32)};
+    return b;
   }
 
   // wgmma reads both factors from memory, so that each becomes two of tf32 there, neighbours in k.

@@ -1,6 +1,7 @@
 #include "core/layout/factor_copies.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "core/ir/analysis/uses.h"
 #include "core/kernel/collapse.h"
@@ -90,7 +91,7 @@ Contraction FactorCopies::copied(TensorId to, const Access& from, std::vector<st
   piece.loads = {from};
   Body& b = piece.body;
   DType type = compute_type(tensor(to).type);
-  NodeId value = b.cast(b.load(0, tensor(to).type), type);
+  NodeId value = b.cast(b.load(0, tensor(from.tensor).type), type);
   if (limit) {
     size_t last = piece.parallel_dims - 1;
     NodeId inside = b.operation(Op::lt, {b.index(last, DType::i64), b.integer(*limit, DType::i64)},
@@ -109,6 +110,17 @@ Contraction FactorCopies::copied(TensorId to, const Access& from, std::vector<st
 
 Access FactorCopies::reordered(const Access& from, const std::vector<size_t>& order,
                                std::vector<BoundStatement>& made) {
+  return through(from, order, tensor(from.tensor).type, made);
+}
+
+Access FactorCopies::widened(const Access& from, DType type, std::vector<BoundStatement>& made) {
+  std::vector<size_t> order(from.index.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  return through(from, order, type, made);
+}
+
+Access FactorCopies::through(const Access& from, const std::vector<size_t>& order, DType type,
+                             std::vector<BoundStatement>& made) {
   const BoundTensor& t = tensor(from.tensor);
   Shape shape;
   for (size_t d : order) shape.push_back(t.shape[d]);
@@ -121,7 +133,7 @@ Access FactorCopies::reordered(const Access& from, const std::vector<size_t>& or
     result.index.push_back(from.index[order[i]]);
     names.push_back("d" + std::to_string(i));
   }
-  result.tensor = add(t.name + "_arranged", t.type, std::move(shape));
+  result.tensor = add(t.name + "_arranged", type, std::move(shape));
   made.emplace_back(copied(result.tensor, read, std::move(names)));
   return result;
 }
