@@ -4,12 +4,14 @@
 
 #include <thread>
 
+#include "core/distribute/overlap/pieces/in_pieces.h"
 #include "core/language/tile/tile.h"
 #include "runtime/ranks/local_mesh.h"
 #include "runtime/ranks/rank_mesh.h"
 #include "runtime/transport/courier.h"
 #include "runtime/transport/local_transport.h"
 #include "tests/distribute/random_layouts.h"
+#include "tests/distribute/random_products.h"
 #include "tests/distribute/sharded_run.h"
 #include "tests/random/agreement/agreement.h"
 #include "tests/random/random_program.h"
@@ -37,6 +39,35 @@ TEST(OverlappedRuns, RandomProgramsOnTheCpu) {
   std::shared_ptr<Engine> engine = engine_of("cpu");
   for (uint64_t seed : seeds(33000, 12)) expect_same_values(engine, seed, kAlways, 2);
 }
+
+// Contractions of divided factors: gathers and sums in pieces.
+void expect_same_products(const std::string& backend, uint64_t first, uint64_t programs) {
+  std::shared_ptr<Engine> engine = engine_of(backend);
+  size_t pieces = 0;
+  for (uint64_t seed : seeds(first, programs)) {
+    RandomProducts drawn = random_products(seed, true);
+    SCOPED_TRACE("seed " + std::to_string(seed) + ", " + drawn.text());
+    try {
+      PartitionedProgram parts = divided(drawn.program, drawn.mesh, drawn.layouts);
+      OverlapOptions how = kAlways;
+      how.links.any = {100, seed % 2 == 0 ? 1e-6 : 10};  // slow ones have finer pieces
+      pieces += in_pieces(parts, how).pieces.size();
+      LocalMesh mesh(engine, drawn.source, drawn.program, parts, how);
+      Interpretation expected = interpret(drawn.program, drawn.inputs, {}, true);
+      for (int run = 0; run < 2; ++run) {
+        EXPECT_EQ(difference(expected, mesh.run(drawn.inputs), true), "");
+      }
+    } catch (const Failure& failure) {
+      ADD_FAILURE() << failure.diagnostic().message;
+    }
+  }
+  EXPECT_GT(pieces, programs / 3);
+}
+
+TEST(OverlappedRuns, ProductsInPiecesOnTheReference) {
+  expect_same_products("reference", 81000, 60);
+}
+TEST(OverlappedRuns, ProductsInPiecesOnTheCpu) { expect_same_products("cpu", 82000, 16); }
 
 HostTensor counted(const Shape& shape) {
   HostTensor t(DType::f32, shape);

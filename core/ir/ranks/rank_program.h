@@ -46,7 +46,7 @@ struct PlacedExchange {
 };
 
 // A tensor whose elements are those of a box of another one. The parts of a tensor share no cell
-// and together are all of it; statements set them, and it is set once they are.
+// and together are all of it; statements or exchanges set them, and it is set once they are.
 struct PartOfTensor {
   TensorId part, whole;
   std::vector<int64_t> at;  // the place of its first cell

@@ -66,7 +66,30 @@ CUresult fake_cuStreamCreate(CUstream* stream, unsigned) {
   state().owners[*stream] = current_context();
   return made;
 }
-CUresult fake_cuStreamDestroy(CUstream stream) { return drop("stream", stream); }
+CUresult fake_cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int) {
+  ENTER(cuStreamCreateWithPriority);
+  CUresult made = fake_cuStreamCreate(stream, flags);
+  std::lock_guard lock(state().mutex);
+  if (made == CUDA_SUCCESS) state().beside.insert(*stream);
+  return made;
+}
+CUresult fake_cuCtxGetStreamPriorityRange(int* least, int* most) {
+  *least = 0;
+  *most = -5;
+  return enter("cuCtxGetStreamPriorityRange");
+}
+CUresult fake_cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
+  ENTER(cuStreamWaitEvent);
+  note_event("wait", event, stream);
+  return CUDA_SUCCESS;
+}
+CUresult fake_cuStreamDestroy(CUstream stream) {
+  {
+    std::lock_guard lock(state().mutex);
+    state().beside.erase(stream);
+  }
+  return drop("stream", stream);
+}
 CUresult fake_cuStreamSynchronize(CUstream stream) {
   if (records(stream)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   return enter("cuStreamSynchronize");
@@ -75,9 +98,10 @@ CUresult fake_cuEventCreate(CUevent* event, unsigned) {
   ENTER(cuEventCreate);
   return make("event", event);
 }
-CUresult fake_cuEventRecord(CUevent event, CUstream) {
+CUresult fake_cuEventRecord(CUevent event, CUstream stream) {
   thread_local int count = 0;
   ENTER(cuEventRecord);
+  note_event("record", event, stream);
   std::lock_guard lock(state().mutex);
   state().recorded[event] = count++;
   return CUDA_SUCCESS;
