@@ -60,13 +60,13 @@ TEST(Pieces, RandomProductsKeepTheirBits) {
     try {
       PartitionedProgram p = divided(drawn.program, drawn.mesh, drawn.layouts);
       expect_same_meaning(drawn.program, p, drawn.inputs, slow_links(seed), count);
-    } catch (const Failure& failure) {
-      ADD_FAILURE() << failure.diagnostic().message;
+    } catch (const std::exception& failure) {
+      ADD_FAILURE() << failure.what();
     }
   }
   EXPECT_GT(count.gathers, 60U);
   EXPECT_GT(count.scatters, 60U);
-  EXPECT_GT(count.fine, 20U);
+  EXPECT_GT(count.fine, 10U);
   EXPECT_GT(count.followed, 20U);
 }
 
@@ -81,8 +81,8 @@ TEST(Pieces, RandomProgramsKeepTheirBits) {
     try {
       PartitionedProgram p = divided(program, layouts.mesh, layouts.layouts, seed % 2 == 0);
       expect_same_meaning(program, p, drawn.inputs, slow_links(seed), count);
-    } catch (const Failure& failure) {
-      ADD_FAILURE() << failure.diagnostic().message;
+    } catch (const std::exception& failure) {
+      ADD_FAILURE() << failure.what();
     }
   }
   EXPECT_GT(count.gathers, 10U);
@@ -190,7 +190,7 @@ TEST(Pieces, TheModelDecides) {
 TEST(Pieces, SlowPartsAreCutFiner) {
   BoundProgram program = bound(kProduct, {{1024, 512}, {512, 1024}});
   OverlapOptions options{Overlap::automatic, {}, {}};
-  options.links.any = {2000, 0.5};
+  options.links.any = {2000, 0.1};
   for (const char* layouts : {"A[x, *] B[*, x] C[*, x]", "A[*, x] B[x, *] C[x, *]  C: k=x"}) {
     PiecewiseProgram pieces = in_pieces(divided(program, "x=2", layouts), options);
     ASSERT_EQ(pieces.pieces.size(), 1U);

@@ -27,6 +27,7 @@ class Overlapper {
     out_.program = in_.program;
     out_.program.statements.clear();
     out_.parts = in_.parts;
+    for (const PartOfTensor& part : in_.parts) whole_of_.emplace(part.part, part.whole);
     for (const BoundTensor& tensor : in_.program.tensors) names_.insert(tensor.name);
   }
 
@@ -51,6 +52,11 @@ class Overlapper {
 
  private:
   bool is_late(TensorId id) const { return late_[storage_of(out_.program, id)]; }
+  // A tensor is late with each of its parts.
+  void set_late(TensorId id, bool late) {
+    late_[id] = late;
+    if (auto part = whole_of_.find(id); part != whole_of_.end()) late_[part->second] = late;
+  }
 
   // Exchanges in pieces, and what runs beside them, stay as they are; nothing else is under way.
   void piece(RankStep step) {
@@ -126,7 +132,7 @@ class Overlapper {
       late_[exchange.what.result] = false;
     }
     for (BoundStatement& statement : waiting_) {
-      for (TensorId id : written_by(statement)) late_[id] = false;
+      for (TensorId id : written_by(statement)) set_late(id, false);
       out_.program.statements.push_back(std::move(statement));
     }
     for (const auto& [whole, parts] : edges_) late_[whole] = false;
@@ -146,7 +152,7 @@ class Overlapper {
         times_.early_ns += model_.compute_ns(out_.program, *c);
       out_.program.statements.push_back(statement);
     } else if (c == nullptr || !divide(*c, reads)) {
-      for (TensorId id : written_by(statement)) late_[id] = true;
+      for (TensorId id : written_by(statement)) set_late(id, true);
       waiting_.push_back(statement);
     }
   }
@@ -157,7 +163,7 @@ class Overlapper {
     bool one = std::ranges::all_of(c.outputs, [&](TensorId id) { return id == result; });
     bool known = std::ranges::all_of(
         reads, [&](TensorId id) { return !is_late(id) || arrived_.contains(id); });
-    if (!one || !known || c.fill) return false;
+    if (!one || !known || c.fill || whole_of_.contains(result)) return false;
     Box whole = whole_box(out_.program.tensors[result].shape);
     std::optional<Box> inner = Interior(out_.program, c, arrived_).box();
     if (!inner) return false;
@@ -267,8 +273,9 @@ class Overlapper {
   RankProgram out_;
   std::vector<Travel> travels_;
   std::set<std::string> names_;
-  std::set<size_t> served_;     // exchanges whose results are read in parts
-  std::vector<size_t> pieces_;  // that have begun and not ended
+  std::map<TensorId, TensorId> whole_of_;  // of parts that the program had before
+  std::set<size_t> served_;                // exchanges whose results are read in parts
+  std::vector<size_t> pieces_;             // that have begun and not ended
   // Until the next arrival:
   std::vector<size_t> under_way_;        // exchanges
   std::vector<BoundStatement> waiting_;  // for them

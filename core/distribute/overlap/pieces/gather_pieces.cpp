@@ -1,6 +1,7 @@
 #include "core/distribute/overlap/pieces/gather_pieces.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -51,7 +52,7 @@ class GatherInPieces {
     for (size_t m = 0; m < readers; ++m) {
       if (!divide(members_[m])) return std::nullopt;
     }
-    find_followers();
+    if (!find_followers()) return std::nullopt;
     Piecewise result;
     for (size_t r = 0; r < ranks(); ++r) rewrite(r);
     if (std::ranges::any_of(orders_, [&](const auto& order) { return order != orders_[0]; })) {
@@ -84,8 +85,9 @@ class GatherInPieces {
         if (contains(written_by(statements(r)[i]), result)) m.at.push_back(i);
       }
       if (m.at.size() == r || dividable(statements(r)[m.at[r]]) == nullptr) return std::nullopt;
-      // In the same order on all ranks.
-      if (!members_.empty() && m.at[r] <= members_.back().at[r]) return std::nullopt;
+      bool is_part = std::ranges::any_of(
+          before_.ranks[r].parts, [&](const PartOfTensor& part) { return part.part == result; });
+      if (is_part) return std::nullopt;
     }
     return m;
   }
@@ -107,10 +109,20 @@ class GatherInPieces {
     std::ranges::sort(found);
     for (const auto& [at, result] : found) {
       std::optional<Member> m = member_of(result);
-      if (!m) return false;
-      members_.push_back(std::move(*m));
+      if (!m || !insert(std::move(*m))) return false;
     }
     return !members_.empty();
+  }
+
+  // In the order of statements, which has to be one on all ranks.
+  bool insert(Member m) {
+    auto next = std::ranges::find_if(members_, [&](const Member& o) { return o.at[0] > m.at[0]; });
+    for (size_t r = 0; r < ranks(); ++r) {
+      if (next != members_.end() && next->at[r] < m.at[r]) return false;
+      if (next != members_.begin() && std::prev(next)->at[r] > m.at[r]) return false;
+    }
+    members_.insert(next, std::move(m));
+    return true;
   }
 
   bool find_places() {
@@ -140,6 +152,9 @@ class GatherInPieces {
       for (const PlacedExchange& other : before_.ranks[r].exchanges) {
         if (other.before > first) later.insert(other.what.result);
       }
+      for (const PartOfTensor& part : before_.ranks[r].parts) {
+        if (later.contains(part.part)) later.insert(part.whole);
+      }
       for (const Member& earlier : members_) later.erase(earlier.result);
       for (TensorId id : read_by(contraction(m, r))) {
         if (later.contains(storage_of(before_.ranks[r].program, id))) return false;
@@ -155,7 +170,7 @@ class GatherInPieces {
       if (!cut_.own[r]) continue;
       arrived_[r][0][gathered_] = {cut_.own[r]->received, what(r).source, cut_.own[r]->sent.lo, {}};
     }
-    const BoundTensor& tensor = program(0).tensors[gathered_];
+    const BoundTensor tensor = program(0).tensors[gathered_];
     for (size_t k = 0; k < cut_.count; ++k) {
       std::vector<Shape> shapes;
       for (size_t r = 0; r < ranks(); ++r) {
@@ -228,15 +243,17 @@ class GatherInPieces {
   }
 
   // What follows cell by cell is joined with what it follows, in pieces as in one.
-  void find_followers() {
-    for (size_t i = members_.back().at[0] + 1; i < statements(0).size(); ++i) {
-      std::vector<TensorId> written = written_by(statements(0)[i]);
-      std::optional<Member> m = member_of(written[0]);
+  bool find_followers() {
+    for (size_t i = members_[0].at[0] + 1; i < statements(0).size(); ++i) {
+      TensorId result = written_by(statements(0)[i])[0];
+      if (is_late(result)) continue;
+      std::optional<Member> m = member_of(result);
       if (!m || !is_early(*m)) continue;
       bool follows = true;
       for (size_t r = 0; r < ranks(); ++r) follows = follows && follows_cells(contraction(*m, r));
-      if (follows && divide(*m)) members_.push_back(std::move(*m));
+      if (follows && divide(*m) && !insert(std::move(*m))) return false;
     }
+    return true;
   }
 
   bool follows_cells(const Contraction& c) const {

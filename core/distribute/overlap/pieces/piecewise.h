@@ -14,7 +14,7 @@ struct Piecewise {
   PartitionedProgram parts;
   std::vector<size_t> order;  // of the exchanges now, by their numbers before
   PiecedExchange what;
-  // Whether several ranks add up the same terms, each in its own kernels.
+  // Whether several ranks add up the same terms, in kernels that need not be alike.
   bool is_replicated = false;
 };
 

@@ -8,7 +8,6 @@
 #include "core/distribute/overlap/interior.h"
 #include "core/distribute/overlap/overlap_model.h"
 #include "core/distribute/overlap/pieces/rebuilt.h"
-#include "core/distribute/overlap/replicated.h"
 #include "core/ir/analysis/uses.h"
 #include "core/ir/ranks/reduce_part.h"
 #include "core/support/control.h"
@@ -43,9 +42,6 @@ class ScatterInPieces {
     now_.exchanges = told_anew(before_.exchanges, orders_[0]);
     result.order = orders_[0];
     result.what = told();
-    for (size_t r = 0; r < ranks() && !result.is_replicated; ++r) {
-      result.is_replicated = adds_as_others(before_.ranks, r, contraction(r));
-    }
     result.parts = std::move(now_);
     return result;
   }
