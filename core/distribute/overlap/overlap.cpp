@@ -27,7 +27,6 @@ class Overlapper {
     out_.program = in_.program;
     out_.program.statements.clear();
     out_.parts = in_.parts;
-    for (const PartOfTensor& part : in_.parts) whole_of_.emplace(part.part, part.whole);
     for (const BoundTensor& tensor : in_.program.tensors) names_.insert(tensor.name);
   }
 
@@ -52,10 +51,15 @@ class Overlapper {
 
  private:
   bool is_late(TensorId id) const { return late_[storage_of(out_.program, id)]; }
+  // What the tensor is a part of in the program as it was; null: it is none.
+  const PartOfTensor* part_of_whole(TensorId id) const {
+    auto part = std::ranges::find(in_.parts, id, &PartOfTensor::part);
+    return part == in_.parts.end() ? nullptr : &*part;
+  }
   // A tensor is late with each of its parts.
   void set_late(TensorId id, bool late) {
     late_[id] = late;
-    if (auto part = whole_of_.find(id); part != whole_of_.end()) late_[part->second] = late;
+    if (const PartOfTensor* part = part_of_whole(id)) late_[part->whole] = late;
   }
 
   // Exchanges in pieces, and what runs beside them, stay as they are; nothing else is under way.
@@ -163,7 +167,7 @@ class Overlapper {
     bool one = std::ranges::all_of(c.outputs, [&](TensorId id) { return id == result; });
     bool known = std::ranges::all_of(
         reads, [&](TensorId id) { return !is_late(id) || arrived_.contains(id); });
-    if (!one || !known || c.fill || whole_of_.contains(result)) return false;
+    if (!one || !known || c.fill || part_of_whole(result) != nullptr) return false;
     Box whole = whole_box(out_.program.tensors[result].shape);
     std::optional<Box> inner = Interior(out_.program, c, arrived_).box();
     if (!inner) return false;
@@ -273,9 +277,8 @@ class Overlapper {
   RankProgram out_;
   std::vector<Travel> travels_;
   std::set<std::string> names_;
-  std::map<TensorId, TensorId> whole_of_;  // of parts that the program had before
-  std::set<size_t> served_;                // exchanges whose results are read in parts
-  std::vector<size_t> pieces_;             // that have begun and not ended
+  std::set<size_t> served_;     // exchanges whose results are read in parts
+  std::vector<size_t> pieces_;  // that have begun and not ended
   // Until the next arrival:
   std::vector<size_t> under_way_;        // exchanges
   std::vector<BoundStatement> waiting_;  // for them

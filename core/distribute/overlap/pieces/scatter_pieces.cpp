@@ -115,10 +115,10 @@ class ScatterInPieces {
       }
       return shapes;
     };
-    own_ = declare_part(shapes_of(
+    made_.own = declare_part(shapes_of(
         [&](size_t r) { return cut_.own[r] ? std::optional(cut_.own[r]->sent) : std::nullopt; }));
     for (size_t s = 0; s < stages(); ++s) {
-      received_.push_back(
+      made_.received.push_back(
           tensors_.declare(sums.name + ".terms", sums.type, shapes_of([&](size_t r) {
                              bool any = false;
                              for (size_t j = 0; j < how_.chunks; ++j)
@@ -128,13 +128,14 @@ class ScatterInPieces {
                            })));
       for (size_t j = 0; j < how_.chunks; ++j) {
         const size_t k = s * how_.chunks + j;
-        sent_.push_back(declare_part(shapes_of([&](size_t r) {
+        made_.sent.push_back(declare_part(shapes_of([&](size_t r) {
           const auto& part = cut_.of_rank[r][k].sends;
           return part ? std::optional(part->box) : std::nullopt;
         })));
         if (how_.chunks == 1) continue;
-        chunks_.push_back(tensors_.declare(sums.name + ".piece", sums.type,
-                                           shapes_of([&](size_t r) { return received(r, s, j); })));
+        made_.chunks.push_back(
+            tensors_.declare(sums.name + ".piece", sums.type,
+                             shapes_of([&](size_t r) { return received(r, s, j); })));
       }
     }
   }
@@ -167,10 +168,10 @@ class ScatterInPieces {
       for (size_t k = 0; k < cut_.count; ++k) {
         const auto& part = cut_.of_rank[r][k].sends;
         times.computed_ns.push_back(
-            add_part(rewriter, r, part ? std::optional(part->box) : std::nullopt, sent_[k]));
+            add_part(rewriter, r, part ? std::optional(part->box) : std::nullopt, made_.sent[k]));
         begun.push_back(rewriter.begin(piece(r, k)));
       }
-      if (cut_.own[r]) times.own_ns = add_part(rewriter, r, cut_.own[r]->sent, own_);
+      if (cut_.own[r]) times.own_ns = add_part(rewriter, r, cut_.own[r]->sent, made_.own);
       for (size_t e : begun) rewriter.end(e);
       rewriter.add(sum(r));
     };
@@ -234,8 +235,8 @@ class ScatterInPieces {
   Exchange piece(size_t r, size_t k) {
     Exchange e = what(r);
     e.reduction.reset();
-    e.source = sent_[k].terms;
-    e.result = how_.chunks == 1 ? received_[k] : chunks_[k];
+    e.source = made_.sent[k].terms;
+    e.result = how_.chunks == 1 ? made_.received[k] : made_.chunks[k];
     e.sends.clear();
     e.receives.clear();
     const ExchangePieces::Ends& ends = cut_.of_rank[r][k];
@@ -244,7 +245,7 @@ class ScatterInPieces {
       const Box& box = ends.receives->box;
       e.receives.push_back({ends.receives->rank, whole_box(box.shape())});
       if (how_.chunks > 1) {
-        now_.ranks[r].parts.push_back({chunks_[k], received_[k / how_.chunks], box.lo});
+        now_.ranks[r].parts.push_back({made_.chunks[k], made_.received[k / how_.chunks], box.lo});
       }
     }
     return e;
@@ -257,10 +258,10 @@ class ScatterInPieces {
     c.aggregation = Aggregation::assign;
     c.accumulator = compute_type(type);
     std::map<int64_t, TensorId> from;
-    if (cut_.own[r]) from[static_cast<int64_t>(r)] = own_.terms;
+    if (cut_.own[r]) from[static_cast<int64_t>(r)] = made_.own.terms;
     for (size_t k = 0; k < cut_.count; ++k) {
       const auto& part = cut_.of_rank[r][k].receives;
-      if (part) from[part->rank] = received_[k / how_.chunks];
+      if (part) from[part->rank] = made_.received[k / how_.chunks];
     }
     if (from.empty()) return c;
     Piece piece = cells_of(sums_, program(r).tensors[sums_].shape.size());
@@ -308,11 +309,13 @@ class ScatterInPieces {
   PartitionedProgram now_;
   MoreTensors tensors_;
   TensorId terms_, sums_;
-  Part own_;
-  std::vector<Part> sent_;          // of each piece
-  std::vector<TensorId> received_;  // of each other rank
-  std::vector<TensorId> chunks_;    // of each piece, parts of `received_`; one chunk: none
-  std::vector<size_t> makers_;      // of each rank: the statement that sets the terms
+  struct Made {
+    Part own;
+    std::vector<Part> sent;          // of each piece
+    std::vector<TensorId> received;  // of each other rank
+    std::vector<TensorId> chunks;    // of each piece, parts of `received`; one chunk: none
+  } made_;
+  std::vector<size_t> makers_;  // of each rank: the statement that sets the terms
   std::vector<PieceTimes> times_;
   std::vector<std::vector<size_t>> orders_;  // of each rank's exchanges
 };
