@@ -59,6 +59,14 @@ enum class LinkLane : uint8_t {
   beside,   // on a stream of the link's: behind the same work, and beside the rest
 };
 
+// How an exchange of parts runs.
+struct LinkManner {
+  LinkLane lane = LinkLane::in_line;
+  // Parts between GPUs that reach each other's memory are copied by their copy engines rather than
+  // sent by kernels: the same for the exchange on all ranks.
+  bool copies = false;
+};
+
 // One rank's end of what connects the devices of all ranks. Used by one thread at a time.
 class DeviceLink {
  public:
@@ -68,7 +76,7 @@ class DeviceLink {
   // the other, whatever their lanes; parts between two ranks arrive in the order in which they are
   // given. Throws Failure (run, "nccl"; "cuda").
   virtual size_t start(std::span<const LinkPart> sent, std::span<const LinkPart> received,
-                       LinkLane lane) = 0;
+                       LinkManner how) = 0;
   virtual size_t start(const LinkCollective& what, LinkLane lane) = 0;
   // Whether the link is made and the stream has been given what was started. Until then nothing
   // else is started, and no other work given to the stream. Throws Failure (run, "nccl").

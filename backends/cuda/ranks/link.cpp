@@ -156,16 +156,20 @@ bool NcclLink::is_reached(CUevent event) {
 }
 
 size_t NcclLink::start(std::span<const LinkPart> sent, std::span<const LinkPart> received,
-                       LinkLane lane) {
-  bool copies = lane == LinkLane::beside && peers_.can(sent, received);
-  if (!copies) {
-    return give(lane, [&](CUstream stream) { return give_parts(sent, received, stream); });
+                       LinkManner how) {
+  std::vector<LinkPart> copied_out, copied_in, out, in;
+  auto is_copied = [&](const LinkPart& part) { return how.copies && peers_.reaches(part.rank); };
+  for (const LinkPart& part : sent) (is_copied(part) ? copied_out : out).push_back(part);
+  for (const LinkPart& part : received) (is_copied(part) ? copied_in : in).push_back(part);
+  size_t number = 0;
+  if (out.empty() && in.empty()) {
+    Current current(*device_);
+    begin(how.lane);
+    number = begun(how.lane);
+  } else {
+    number = give(how.lane, [&](CUstream stream) { return give_parts(out, in, stream); });
   }
-  Current current(*device_);
-  const Running& now = begin(lane);
-  copies_ = true;
-  size_t number = begun(lane);
-  peers_.start(sent, received, now.begin, now.stream);
+  peers_.start(copied_out, copied_in, running_.back().begin, running_.back().stream);
   return number;
 }
 
@@ -258,8 +262,7 @@ bool NcclLink::is_given() {
   nccl_->check(nccl_->ncclCommGetAsyncError_(comm_, &state), comm_, "asking NCCL");
   if (state == kNcclInProgress) return false;
   nccl_->check(state, comm_, "an exchange between GPUs");
-  if (copies_ && !peers_.is_given()) return false;
-  copies_ = false;
+  if (!peers_.is_given()) return false;
   given_ = true;
   if (std::exchange(open_, false)) record(running_.back().end, running_.back().stream);
   return true;
@@ -300,7 +303,7 @@ bool NcclLink::abort(double seconds) noexcept {
 
 void NcclLink::stop_copies() {
   Current current(*device_);
-  if (beside_ != nullptr) peers_.stop(beside_);
+  peers_.stop(beside_ != nullptr ? beside_ : own());
 }
 
 // Whether the streams come to their ends within the time.

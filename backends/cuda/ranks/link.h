@@ -25,7 +25,7 @@ class NcclLink final : public DeviceLink {
   ~NcclLink() override;
 
   size_t start(std::span<const LinkPart> sent, std::span<const LinkPart> received,
-               LinkLane lane) override;
+               LinkManner how) override;
   size_t start(const LinkCollective& what, LinkLane lane) override;
   bool is_given() override;
   void await(size_t exchange) override;
@@ -62,7 +62,6 @@ class NcclLink final : public DeviceLink {
   std::shared_ptr<const Device> device_;
   const Driver& driver_;
   PeerCopies peers_;
-  bool copies_ = false;        // the last exchange is the peers'
   NcclComm comm_ = nullptr;    // null: ended
   CUstream beside_ = nullptr;  // null: not needed yet
   size_t started_ = 0;         // exchanges

@@ -62,11 +62,6 @@ PeerCopies::~PeerCopies() {
   for (CUevent event : room_->leave(rank_)) driver_.cuEventDestroy_(event);
 }
 
-bool PeerCopies::can(std::span<const LinkPart> sent, std::span<const LinkPart> received) const {
-  auto is_of_peer = [&](const LinkPart& part) { return peers_.contains(part.rank); };
-  return std::ranges::all_of(sent, is_of_peer) && std::ranges::all_of(received, is_of_peer);
-}
-
 void PeerCopies::start(std::span<const LinkPart> sent, std::span<const LinkPart> received,
                        CUevent ready, CUstream stream) {
   internal_check(awaited_.empty() && offered_.empty(), "peer copies: parts that were not given");

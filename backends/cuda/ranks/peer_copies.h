@@ -59,8 +59,7 @@ class PeerCopies {
   PeerCopies(const PeerCopies&) = delete;
   PeerCopies& operator=(const PeerCopies&) = delete;
 
-  // Whether all parts are of peers.
-  bool can(std::span<const LinkPart> sent, std::span<const LinkPart> received) const;
+  bool reaches(size_t rank) const { return peers_.contains(rank); }
   // `ready`: an event behind which the sent parts may be read. The stream comes behind it already.
   void start(std::span<const LinkPart> sent, std::span<const LinkPart> received, CUevent ready,
              CUstream stream);

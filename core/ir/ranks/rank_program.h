@@ -32,6 +32,7 @@ struct Exchange {
   std::vector<Part> sends, receives;
   std::optional<Aggregation> reduction;
   bool sparse = false;
+  bool piece = false;  // one of several into which one exchange was cut, on all ranks
   Span span;  // of the statement that it serves
 };
 

@@ -52,9 +52,9 @@ void located(Span where, Work&& work) {
 }  // namespace
 
 std::optional<size_t> DeviceExchanges::exchange(std::span<const LinkPart> sent,
-                                                std::span<const LinkPart> received, LinkLane lane,
+                                                std::span<const LinkPart> received, LinkManner how,
                                                 const std::string& what, Span where) {
-  if (end_.link() != nullptr) return linked(sent, received, lane, what, where);
+  if (end_.link() != nullptr) return linked(sent, received, how, what, where);
   located(where, [&] { staged(sent, received, what); });
   return std::nullopt;
 }
@@ -69,12 +69,12 @@ void DeviceExchanges::await(size_t number, Span where) {
 }
 
 std::optional<size_t> DeviceExchanges::linked(std::span<const LinkPart> sent,
-                                              std::span<const LinkPart> received, LinkLane lane,
+                                              std::span<const LinkPart> received, LinkManner how,
                                               const std::string& what, Span where) {
   auto moves_bytes = [](const LinkPart& part) { return part.bytes != 0; };
   bool any = std::ranges::any_of(sent, moves_bytes) || std::ranges::any_of(received, moves_bytes);
   if (!any && !end_.is_dead()) return std::nullopt;
-  return started([&](DeviceLink& link) { return link.start(sent, received, lane); }, what, where);
+  return started([&](DeviceLink& link) { return link.start(sent, received, how); }, what, where);
 }
 
 size_t DeviceExchanges::started(const std::function<size_t(DeviceLink&)>& start,

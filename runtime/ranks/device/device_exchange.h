@@ -24,7 +24,7 @@ class DeviceExchanges {
   // returned where nothing is under way. `where` in the program's text errors belong. Throws
   // Failure (run): "rank" as Transport::exchange does, "nccl"; the link is then to be ended.
   std::optional<size_t> exchange(std::span<const LinkPart> sent, std::span<const LinkPart> received,
-                                 LinkLane lane, const std::string& what, Span where);
+                                 LinkManner how, const std::string& what, Span where);
   // The same of a link's own, which is there.
   std::optional<size_t> exchange(const LinkCollective& collective, LinkLane lane,
                                  const std::string& what, Span where);
@@ -41,7 +41,7 @@ class DeviceExchanges {
     Span where;
   };
   std::optional<size_t> linked(std::span<const LinkPart> sent, std::span<const LinkPart> received,
-                               LinkLane lane, const std::string& what, Span where);
+                               LinkManner how, const std::string& what, Span where);
   size_t started(const std::function<size_t(DeviceLink&)>& start, const std::string& what,
                  Span where);
   void staged(std::span<const LinkPart> sent, std::span<const LinkPart> received,

@@ -216,7 +216,7 @@ void DeviceStore::begin(size_t exchange, const std::byte* source, const std::vec
     std::vector<LinkPart> out, in;
     for (const Part& part : sent) out.push_back({part.rank, part.data, part.bytes});
     for (const Part& part : received) in.push_back({part.rank, part.data, part.bytes});
-    number = exchanges_.exchange(out, in, lane, name, what.span);
+    number = exchanges_.exchange(out, in, {lane, what.piece}, name, what.span);
   }
   if (number && lane == LinkLane::beside) beside_[exchange] = *number;
 }

@@ -297,6 +297,7 @@ class GatherInPieces {
   Exchange piece(size_t r, size_t k) const {
     Exchange e = what(r);
     e.result = received_[k];
+    e.piece = true;
     e.sends.clear();
     e.receives.clear();
     const ExchangePieces::Ends& ends = cut_.of_rank[r][k];

@@ -237,6 +237,7 @@ class ScatterInPieces {
     e.reduction.reset();
     e.source = made_.sent[k].terms;
     e.result = how_.chunks == 1 ? made_.received[k] : made_.chunks[k];
+    e.piece = true;
     e.sends.clear();
     e.receives.clear();
     const ExchangePieces::Ends& ends = cut_.of_rank[r][k];
