@@ -176,6 +176,11 @@ void MeshProgram::run(const std::vector<TensorView>& inputs, const std::vector<T
   executable_->run(mesh_->transport(), mesh_->device(), inputs, outputs, given_ns);
 }
 
+size_t MeshProgram::travelling() const {
+  return static_cast<size_t>(
+      std::ranges::count_if(executable_->program().exchanges, &PlacedExchange::travels));
+}
+
 HostTensor MeshProgram::gathered(size_t output, const HostTensor& own, size_t on) const {
   size_t self = mesh_->rank(), ranks = mesh_->mesh().ranks();
   const Part& part = outputs_[output];

@@ -100,8 +100,8 @@ class MeshProgram {
   // `given_ns` as RankExecutable::run has it.
   void run(const std::vector<TensorView>& inputs, const std::vector<TensorView>& outputs,
            double* given_ns = nullptr) const;
-  // Of this rank's program.
-  size_t exchanges() const { return executable_->program().exchanges.size(); }
+  // How many exchanges of this rank's program travel while it computes.
+  size_t travelling() const;
   // An output put together on one rank of what every rank has of it; elsewhere nothing. All ranks
   // together.
   HostTensor gathered(size_t output, const HostTensor& own, size_t on) const;

@@ -115,7 +115,7 @@ double alone(const std::shared_ptr<Engine>& engine, const Case& what) {
 // Of one kind of overlap on one rank, run by run.
 struct Measured {
   std::vector<double> ms, given_us;
-  size_t exchanges = 0;
+  size_t travelling = 0;  // exchanges
 };
 using MeasuredRank = std::array<Measured, std::size(kOverlaps)>;
 
@@ -182,7 +182,7 @@ class Ranks {
         if (i < kWarm) continue;
         measured[o].ms.push_back(milliseconds_since(begin));
         measured[o].given_us.push_back(given_ns / 1000);
-        measured[o].exchanges = programs[o]->exchanges();
+        measured[o].travelling = programs[o]->travelling();
       }
     }
     return measured;
@@ -223,7 +223,7 @@ Json line_of(const Case& what, double one, const std::vector<MeasuredRank>& rank
     line[kNames[o]] = {{"ms", ms},
                        {"efficiency", one * what.share / ms},
                        {"host_us", slowest(ranks, o, &Measured::given_us)},
-                       {"exchanges", ranks[0][o].exchanges}};
+                       {"travelling", ranks[0][o].travelling}};
   }
   return line;
 }

@@ -201,5 +201,41 @@ TEST(OverlappedRuns, ADeadRankIsNamedAtTheStatement) {
   EXPECT_EQ(errors[0], "rank 1 of 2 failed before the halo of A, test.tile:2: killed");
 }
 
+// Exchanges are in pieces where all ranks want that; else each still overlaps as it likes.
+TEST(OverlappedRuns, RanksThatWantDifferentOverlapHaveNoPieces) {
+  std::shared_ptr<Engine> engine = engine_of("cpu");
+  std::shared_ptr<const Program> source = program_of(
+      "function (A[M, L], B[L, N]) -> (C) {\n  C[i, j: M, N] = +(A[i, k] * B[k, j]);\n}");
+  Mesh axes = mesh_of("x=3", "mesh");
+  for (Overlap other : {Overlap::always, Overlap::never}) {
+    auto ends = local_transports(3, 30);
+    std::vector<size_t> travelling(3);
+    std::vector<std::vector<std::byte>> results(3);
+    std::vector<std::thread> threads;
+    for (size_t r = 0; r < 3; ++r) {
+      threads.emplace_back([&, r] {
+        auto mesh = std::make_shared<RankMesh>(axes, std::move(ends[r]));
+        MeshProgram program(engine, source, mesh,
+                            {{{DType::f32, {9, 4}}, {DType::f32, {4, 6}}},
+                             "A[x, *] B[*, x] C[*, x]",
+                             "<layouts>",
+                             r == 0 ? Overlap::always : other});
+        travelling[r] = program.travelling();
+        std::vector<HostTensor> inputs, outputs;
+        for (size_t i = 0; i < 2; ++i)
+          inputs.push_back(counted(program.inputs()[i].boxes[r].shape()));
+        outputs.emplace_back(DType::f32, program.outputs()[0].boxes[r].shape());
+        program.run(views_of(inputs), views_of(outputs));
+        results[r] = outputs[0].bytes;
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    std::vector<size_t> pieces{2, 2, 2}, own{1, 0, 0};
+    EXPECT_EQ(travelling, other == Overlap::always ? pieces : own);
+    EXPECT_EQ(results[0], results[1]);  // their inputs are alike
+    EXPECT_EQ(results[0], results[2]);
+  }
+}
+
 }  // namespace
 }  // namespace tile::test
