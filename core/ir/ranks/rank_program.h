@@ -33,7 +33,7 @@ struct Exchange {
   std::optional<Aggregation> reduction;
   bool sparse = false;
   bool piece = false;  // one of several into which one exchange was cut, on all ranks
-  Span span;  // of the statement that it serves
+  Span span;           // of the statement that it serves
 };
 
 // Its parts travel while the statements [before, end) run: what it reads is set before they do, and

@@ -61,8 +61,11 @@ CUresult fake_cuMemAllocFromPoolAsync(CUdeviceptr* memory, size_t bytes, CUmemor
 }
 CUresult fake_cuMemFreeAsync(CUdeviceptr memory, CUstream) {
   auto* data = reinterpret_cast<void*>(memory);
-  for (const auto& [graph, all] : state().memory_of_graphs) {
-    if (std::find(all.begin(), all.end(), data) != all.end()) return CUDA_SUCCESS;
+  {
+    std::lock_guard lock(state().mutex);
+    for (const auto& [graph, all] : state().memory_of_graphs) {
+      if (std::find(all.begin(), all.end(), data) != all.end()) return CUDA_SUCCESS;
+    }
   }
   return drop_memory(data);
 }

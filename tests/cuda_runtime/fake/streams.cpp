@@ -49,13 +49,20 @@ CUresult fake_cuGraphLaunch(CUgraphExec graph, CUstream) {
   return CUDA_SUCCESS;
 }
 CUresult fake_cuGraphDestroy(CUgraph graph) {
-  state().graphs.erase(graph);
+  {
+    std::lock_guard lock(state().mutex);
+    state().graphs.erase(graph);
+  }
   return drop("graph", graph);
 }
 CUresult fake_cuGraphExecDestroy(CUgraphExec graph) {
-  state().graphs.erase(graph);
-  for (void* data : state().memory_of_graphs[graph]) drop_memory(data);
-  state().memory_of_graphs.erase(graph);
+  std::vector<void*> memory;
+  {
+    std::lock_guard lock(state().mutex);
+    state().graphs.erase(graph);
+    if (auto known = state().memory_of_graphs.extract(graph)) memory = std::move(known.mapped());
+  }
+  for (void* data : memory) drop_memory(data);
   return drop("executable graph", graph);
 }
 
