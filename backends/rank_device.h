@@ -53,18 +53,37 @@ struct LinkCollective {
   std::byte* to = nullptr;
 };
 
+// Where an exchange stands among the work of a session.
+enum class LinkLane : uint8_t {
+  in_line,  // on the session's own stream, behind the work that this was given and before the rest
+  beside,   // on a stream of the link's: behind the same work, and beside the rest
+};
+
+// How an exchange of parts runs.
+struct LinkManner {
+  LinkLane lane = LinkLane::in_line;
+  // Parts between GPUs that reach each other's memory are copied by their copy engines rather than
+  // sent by kernels: the same for the exchange on all ranks.
+  bool copies = false;
+};
+
 // One rank's end of what connects the devices of all ranks. Used by one thread at a time.
 class DeviceLink {
  public:
   // Waits for nobody. The device is done with what was started, or abort() was called.
   virtual ~DeviceLink() = default;
-  // Gives the session's own stream an exchange. Parts between two ranks arrive in the order in
-  // which they are given. Throws Failure (run, "nccl"; "cuda").
-  virtual void start(std::span<const LinkPart> sent, std::span<const LinkPart> received) = 0;
-  virtual void start(const LinkCollective& what) = 0;
+  // Gives the device an exchange, and returns how many were started before. Exchanges run one after
+  // the other, whatever their lanes; parts between two ranks arrive in the order in which they are
+  // given. Throws Failure (run, "nccl"; "cuda").
+  virtual size_t start(std::span<const LinkPart> sent, std::span<const LinkPart> received,
+                       LinkManner how) = 0;
+  virtual size_t start(const LinkCollective& what, LinkLane lane) = 0;
   // Whether the link is made and the stream has been given what was started. Until then nothing
   // else is started, and no other work given to the stream. Throws Failure (run, "nccl").
   virtual bool is_given() = 0;
+  // What the session's own stream is given from now on comes behind this exchange, which was given.
+  // Waits for nobody. Throws as start().
+  virtual void await(size_t exchange) = 0;
   // How many exchanges the device has begun, and how many it has done. Throws as start().
   struct Progress {
     size_t begun = 0, done = 0;

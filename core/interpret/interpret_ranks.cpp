@@ -60,11 +60,15 @@ class Lockstep {
   }
 
   void execute(size_t rank, size_t number) {
-    const RankProgram& program = ranks_[rank];
-    const BoundStatement& statement = program.program.statements[number];
+    const BoundStatement& statement = ranks_[rank].program.statements[number];
     runs_[rank].execute(statement);
+    put_into_wholes(rank, written_by(statement));
+  }
+
+  void put_into_wholes(size_t rank, const std::vector<TensorId>& set) {
+    const RankProgram& program = ranks_[rank];
     for (const PartOfTensor& part : program.parts) {
-      if (!contains(written_by(statement), part.part)) continue;
+      if (!contains(set, part.part)) continue;
       const BoundTensor& whole = program.program.tensors[part.whole];
       copy_in(runs_[rank].tensor(part.part).bytes.data(), whole.shape,
               box_of(program.program, part), byte_size(whole.type),
@@ -99,6 +103,7 @@ class Lockstep {
       internal_check(taken[s] < parts.size(), "interpret: a part that nobody sent");
       reducer.receive(part.box, parts[taken[s]++].data(), result.bytes.data());
     }
+    put_into_wholes(rank, {what.result});
   }
 
   const std::vector<RankProgram>& ranks_;

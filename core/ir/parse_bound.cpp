@@ -184,9 +184,11 @@ class Parser {
     e.result = tensor_id();
     reader_.expect("=");
     e.source = tensor_id();
-    bool plain = reader_.peek("{") || reader_.peek("sparse") || reader_.peek("travels");
+    bool plain = reader_.peek("{") || reader_.peek("sparse") || reader_.peek("piece") ||
+                 reader_.peek("travels");
     if (!plain) e.reduction = aggregation();
     e.sparse = reader_.accept("sparse");
+    e.piece = reader_.accept("piece");
     if (reader_.accept("travels")) placed.end = kTravels;
     reader_.expect("{");
     while (reader_.accept("send")) e.sends.push_back(part());

@@ -128,6 +128,7 @@ class Printer {
     out_ += "exchange " + name(e.result) + " = " + name(e.source);
     if (e.reduction) out_ += " " + std::string(to_string(*e.reduction));
     if (e.sparse) out_ += " sparse";
+    if (e.piece) out_ += " piece";
     if (placed.travels()) out_ += " travels";
     out_ += " {\n";
     auto parts = [this](const char* how, const std::vector<Exchange::Part>& list) {

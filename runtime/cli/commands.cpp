@@ -78,9 +78,9 @@ int command_emit(const std::string& file, const Inputs& inputs, const std::strin
   std::shared_ptr<LoadedProgram> program = load(make_engine(options), file, options);
   if (!mesh.mesh.empty()) {
     Division parts = divided(*program, given_layouts(*program, inputs), mesh);
-    OverlapOptions overlap = overlap_of(*program->engine(), mesh);
-    for (size_t r = 0; r < parts.parts.ranks.size(); ++r) {
-      std::cout << "# rank " << r << "\n" << print(overlapped(parts.parts, r, overlap).program);
+    size_t number = 0;
+    for (const RankProgram& rank : overlapped_ranks(program->engine(), parts.parts, mesh)) {
+      std::cout << "# rank " << number++ << "\n" << print(rank);
     }
     return 0;
   }

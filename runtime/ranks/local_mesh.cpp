@@ -1,5 +1,6 @@
 #include "runtime/ranks/local_mesh.h"
 
+#include "core/distribute/overlap/pieces/in_pieces.h"
 #include "runtime/ranks/exchange_names.h"
 #include "runtime/ranks/rank_mesh.h"
 
@@ -13,12 +14,14 @@ LocalMesh::LocalMesh(std::shared_ptr<LocalRanks> ranks,
       outputs_(program.outputs),
       p_(std::move(partitioned)) {
   for (TensorId id : outputs_) output_tensors_.push_back(program.tensors[id]);
+  OverlapOptions common = overlap;
+  common.on_device = ranks_->is_linked();
+  common.mode = overlap_on(*ranks_->engine(0), overlap.mode, common.on_device);
+  p_ = in_pieces(std::move(p_), common).parts;
   std::vector<std::string> names = exchange_names(p_, *source->source);
   std::vector<std::optional<Collective>> collectives = collectives_of(p_.ranks);
   for (size_t r = 0; r < p_.ranks.size(); ++r) {
-    OverlapOptions here = overlap;
-    here.mode = overlap_on(*ranks_->engine(r), overlap.mode);
-    OverlappedProgram own = overlapped(p_, r, here);
+    OverlappedProgram own = overlapped(p_, r, common);
     executables_.push_back(std::make_unique<RankExecutable>(
         ranks_->engine(r), source, std::move(own.program), names, collectives));
   }

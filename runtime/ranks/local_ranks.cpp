@@ -51,14 +51,24 @@ LocalRanks::LocalRanks(const std::shared_ptr<Engine>& engine, size_t ranks, doub
   }
 }
 
-std::string LocalRanks::transport() const {
+std::vector<LinkOffer> LocalRanks::offers() const {
   std::vector<LinkOffer> offers;
   std::string why;
   for (const std::shared_ptr<Engine>& engine : engines_) {
-    if (engine->session() == nullptr) return "";
+    if (engine->session() == nullptr) return {};
     offers.push_back(cuda::rank_device(*engine->session())->offer(why));
   }
-  return transport_text(offers, why_staged(offers));
+  return offers;
+}
+
+std::string LocalRanks::transport() const {
+  std::vector<LinkOffer> all = offers();
+  return all.empty() ? "" : transport_text(all, why_staged(all));
+}
+
+bool LocalRanks::is_linked() const {
+  std::vector<LinkOffer> all = offers();
+  return all.size() > 1 && why_staged(all).empty();
 }
 
 void LocalRanks::run(const Work& work) {

@@ -25,6 +25,8 @@ class LocalRanks {
   const std::shared_ptr<Engine>& engine(size_t rank) const { return engines_[rank]; }
   // How ranks on GPUs will exchange parts, for people; empty where there are none.
   std::string transport() const;
+  // Whether they will be linked.
+  bool is_linked() const;
   // Calls `work` on a thread for each rank, which are connected before. Where several throw, what
   // is not the consequence of another rank's failure is thrown. Calls are made one at a time.
   using Work = std::function<void(size_t rank, Transport& transport,
@@ -32,6 +34,8 @@ class LocalRanks {
   void run(const Work& work);
 
  private:
+  // Of all ranks; fewer where some have no device.
+  std::vector<LinkOffer> offers() const;
   void run_threads(const Work& work);
 
   std::vector<std::shared_ptr<Engine>> engines_;

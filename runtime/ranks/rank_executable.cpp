@@ -1,6 +1,7 @@
 #include "runtime/ranks/rank_executable.h"
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <utility>
 
@@ -22,9 +23,9 @@ std::vector<TensorView> views_of(std::vector<HostTensor>& tensors) {
   return views;
 }
 
-Overlap overlap_on(const Engine& engine, Overlap wanted) {
-  bool shared = wanted == Overlap::automatic && engine.session() != nullptr;
-  return shared ? Overlap::never : wanted;
+Overlap overlap_on(const Engine& engine, Overlap wanted, bool linked) {
+  bool waits = wanted == Overlap::automatic && engine.session() != nullptr && !linked;
+  return waits ? Overlap::never : wanted;
 }
 
 RankExecutable::RankExecutable(const std::shared_ptr<Engine>& engine,
@@ -90,6 +91,7 @@ class RankExecutable::Run {
     for (TensorId id : program_.tensors.ids()) place(id);
   }
 
+  // The outputs are there behind finish() of the store.
   void run(const std::vector<TensorView>& outputs) {
     const std::vector<SegmentStep>& steps = of_.segmented_.steps;
     for (size_t s = 0; s < steps.size(); ++s) {
@@ -108,7 +110,6 @@ class RankExecutable::Run {
       size_t bytes = byte_count(outputs[o]);
       if (from != rooms_[o] && bytes != 0) store_.copy(rooms_[o], from, bytes);
     }
-    store_.finish();
   }
 
  private:
@@ -214,7 +215,8 @@ class RankExecutable::Run {
 
 void RankExecutable::run(Transport& transport, const std::shared_ptr<DeviceEnd>& device,
                          const std::vector<TensorView>& inputs,
-                         const std::vector<TensorView>& outputs) const {
+                         const std::vector<TensorView>& outputs, double* given_ns) const {
+  auto begin = std::chrono::steady_clock::now();
   std::shared_ptr<HostStore> host;
   std::shared_ptr<RankStore> store;
   try {
@@ -225,6 +227,9 @@ void RankExecutable::run(Transport& transport, const std::shared_ptr<DeviceEnd>&
       store = host = std::make_shared<HostStore>(*this, transport, arena());
     }
     Run(*this, *store, transport.rank(), inputs, outputs).run(outputs);
+    std::chrono::duration<double, std::nano> given = std::chrono::steady_clock::now() - begin;
+    if (given_ns != nullptr) *given_ns = given.count();
+    store->finish();
   } catch (const std::exception& error) {
     if (store) store->stop(error.what());
     transport.abort(error.what());

@@ -22,9 +22,9 @@ namespace tile {
 // Dense views of all elements. What they see is the tensors'.
 std::vector<TensorView> views_of(std::vector<HostTensor>& tensors);
 
-// What is done where ranks run on the engine: on a device exchanges and kernels share a stream,
-// where nothing is gained.
-Overlap overlap_on(const Engine& engine, Overlap wanted);
+// What is done where ranks run on the engine: a device whose parts go through the host's memory
+// waits for each exchange, so that nothing is gained. `linked`: parts go from device to device.
+Overlap overlap_on(const Engine& engine, Overlap wanted, bool linked);
 
 class DevicePlan;
 class RankStore;
@@ -55,8 +55,10 @@ class RankExecutable {
   // memory or, where the engine has a device, in that. `device`: null where it has none. Thread
   // safe for distinct outputs, transports and devices. Throws Failure; the transport is then dead,
   // and so is the device's link.
+  // `given_ns`, where it is not null: the nanoseconds after which all work was given to the device.
   void run(Transport& transport, const std::shared_ptr<DeviceEnd>& device,
-           const std::vector<TensorView>& inputs, const std::vector<TensorView>& outputs) const;
+           const std::vector<TensorView>& inputs, const std::vector<TensorView>& outputs,
+           double* given_ns = nullptr) const;
 
  private:
   class Run;

@@ -93,6 +93,7 @@ class Planner {
   void begin(const Exchange& e, size_t time) {
     read(e.source, time);
     touch(e.result, time);
+    check_is_dense(e.result);
     RankMemory::Moved moved;
     size_t staged = 0;
     for (const Exchange::Part& part : e.sends) {
@@ -111,6 +112,15 @@ class Planner {
     life.bytes = staged;
     life.at(time);
     memory_.exchanges.push_back(std::move(moved));
+  }
+
+  // What an exchange sets of a tensor stands side by side there.
+  void check_is_dense(TensorId result) const {
+    for (const PartOfTensor& part : rank_.parts) {
+      bool dense = part.part != result ||
+                   first_of_run(program_.tensors[part.whole].shape, box_of(program_, part));
+      internal_check(dense, "ranks: an exchange sets cells with strides");
+    }
   }
 
   void place() {

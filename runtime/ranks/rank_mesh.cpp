@@ -7,6 +7,7 @@
 #include <set>
 
 #include "backends/build_identity.h"
+#include "core/distribute/overlap/pieces/in_pieces.h"
 #include "core/ir/ranks/reduce_part.h"
 #include "core/ir/text.h"
 #include "core/passes/bind/bind.h"
@@ -111,9 +112,14 @@ void RankMesh::connect(const std::shared_ptr<Engine>& engine) {
 }
 
 const ChoiceOptions& RankMesh::figures(const Engine& engine) {
-  bool linked = device_ && device_->link() != nullptr;
-  if (!figures_) figures_ = figures_of(engine, mesh_, *transport_, linked);
+  if (!figures_) figures_ = figures_of(engine, mesh_, *transport_, is_linked());
   return *figures_;
+}
+
+Overlap RankMesh::common_overlap(Overlap own) {
+  std::vector<Overlap> all = tile::told_by_all(*transport_, own, "overlap of exchanges");
+  bool same = std::ranges::all_of(all, [&](Overlap other) { return other == own; });
+  return same ? own : Overlap::never;
 }
 
 void RankMesh::meet(const std::string& what) { told_by_all({Digest{}}, what); }
@@ -139,8 +145,10 @@ MeshProgram::MeshProgram(const std::shared_ptr<Engine>& engine,
                 {"list of passes left out", engine->skipped_passes()}});
   mesh_->connect(engine);
   mesh_->figures(*engine);
+  Overlap overlap = overlap_on(*engine, options.overlap, mesh_->is_linked());
+  Overlap pieces = mesh_->common_overlap(overlap);
   try {
-    compile(engine, source, options);
+    compile(engine, source, options, pieces, overlap);
   } catch (const std::exception& error) {
     mesh_->compare_ends(error.what(), "compilation");
     throw;
@@ -150,17 +158,18 @@ MeshProgram::MeshProgram(const std::shared_ptr<Engine>& engine,
 
 void MeshProgram::compile(const std::shared_ptr<Engine>& engine,
                           const std::shared_ptr<const Program>& source,
-                          const MeshProgramOptions& options) {
+                          const MeshProgramOptions& options, Overlap pieces, Overlap overlap) {
   Division division = divide(*source, options.inputs, mesh_->mesh(), options.layouts,
                              options.layouts_name, mesh_->figures(*engine));
   inputs_ = parts_of(division, division.program.inputs, division.parts.inputs);
   outputs_ = parts_of(division, division.program.outputs, division.parts.outputs);
-  std::vector<std::string> names = exchange_names(division.parts, *source->source);
-  std::vector<std::optional<Collective>> collectives = collectives_of(division.parts.ranks);
   const ChoiceOptions& figures = mesh_->figures(*engine);
-  Overlap overlap = overlap_on(*engine, options.overlap);
-  OverlappedProgram own =
-      overlapped(division.parts, mesh_->rank(), {overlap, figures.links, figures.rates});
+  OverlapOptions how{pieces, figures.links, figures.rates, mesh_->is_linked()};
+  PartitionedProgram parts = in_pieces(std::move(division.parts), how).parts;
+  std::vector<std::string> names = exchange_names(parts, *source->source);
+  std::vector<std::optional<Collective>> collectives = collectives_of(parts.ranks);
+  how.mode = overlap;
+  OverlappedProgram own = overlapped(parts, mesh_->rank(), how);
   executable_ = std::make_unique<RankExecutable>(engine, source, std::move(own.program), names,
                                                  std::move(collectives));
 }
@@ -169,9 +178,14 @@ HostTensor MeshProgram::part_of_input(const HostTensor& whole, size_t input) con
   return part_of_whole(inputs_[input], mesh_->mesh(), mesh_->rank(), whole);
 }
 
-void MeshProgram::run(const std::vector<TensorView>& inputs,
-                      const std::vector<TensorView>& outputs) const {
-  executable_->run(mesh_->transport(), mesh_->device(), inputs, outputs);
+void MeshProgram::run(const std::vector<TensorView>& inputs, const std::vector<TensorView>& outputs,
+                      double* given_ns) const {
+  executable_->run(mesh_->transport(), mesh_->device(), inputs, outputs, given_ns);
+}
+
+size_t MeshProgram::travelling() const {
+  return static_cast<size_t>(
+      std::ranges::count_if(executable_->program().exchanges, &PlacedExchange::travels));
 }
 
 HostTensor MeshProgram::gathered(size_t output, const HostTensor& own, size_t on) const {

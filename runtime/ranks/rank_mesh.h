@@ -42,6 +42,9 @@ class RankMesh {
   // By which layouts are chosen, the same on all ranks; found once, after connect(). All ranks
   // together.
   const ChoiceOptions& figures(const Engine& engine);
+  // What all ranks want, or `never` where they want different things. All ranks together.
+  Overlap common_overlap(Overlap own);
+  bool is_linked() const { return device_ && device_->link() != nullptr; }
   // Of this rank; null where its engine has none, and before connect().
   const std::shared_ptr<DeviceEnd>& device() const { return device_; }
   // Returns when all ranks have come here.
@@ -96,14 +99,19 @@ class MeshProgram {
 
   // This rank's boxes, dense. All ranks together. Throws Failure; the mesh is then dead on all
   // ranks.
-  void run(const std::vector<TensorView>& inputs, const std::vector<TensorView>& outputs) const;
+  // `given_ns` as RankExecutable::run has it.
+  void run(const std::vector<TensorView>& inputs, const std::vector<TensorView>& outputs,
+           double* given_ns = nullptr) const;
+  // How many exchanges of this rank's program travel while it computes.
+  size_t travelling() const;
   // An output put together on one rank of what every rank has of it; elsewhere nothing. All ranks
   // together.
   HostTensor gathered(size_t output, const HostTensor& own, size_t on) const;
 
  private:
+  // `pieces`: what is done with exchanges of all ranks; `overlap`: with this rank's own.
   void compile(const std::shared_ptr<Engine>& engine, const std::shared_ptr<const Program>& source,
-               const MeshProgramOptions& options);
+               const MeshProgramOptions& options, Overlap pieces, Overlap overlap);
 
   std::shared_ptr<RankMesh> mesh_;
   std::vector<Part> inputs_, outputs_;

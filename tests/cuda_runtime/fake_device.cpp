@@ -19,6 +19,9 @@ FakeDriver::FakeDriver() {
   find(first_arguments, "fake_cuda_first_arguments");
   find(record, "fake_cuda_record");
   find(recorded, "fake_cuda_recorded");
+  find(peers, "fake_cuda_peers");
+  find(trace, "fake_cuda_trace");
+  find(traced, "fake_cuda_traced");
   find(run_recording, "fake_cuda_run_recording");
   find(drop_recording, "fake_cuda_drop_recording");
   find(hold_events, "fake_cuda_hold_events");

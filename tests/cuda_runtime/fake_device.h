@@ -24,6 +24,9 @@ struct FakeDriver {
   void (*run_recording)(void* recording) = nullptr;
   void (*drop_recording)(void* recording) = nullptr;
   void (*hold_events)(int hold) = nullptr;
+  void (*peers)(int reach) = nullptr;
+  void (*trace)(int on) = nullptr;
+  const char* (*traced)() = nullptr;
 };
 const FakeDriver& fake_driver();
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <exception>
 #include <functional>
@@ -22,8 +23,17 @@ using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kWarm = 5, kRuns = 30;
+constexpr Overlap kOverlaps[] = {Overlap::never, Overlap::automatic, Overlap::always};
+constexpr const char* kNames[] = {"never", "auto", "always"};
 constexpr const char* kProduct =
     "function (A[M, L], B[L, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }";
+constexpr const char* kStencil =
+    "function (A[M, N, L]) -> (O) {\n"
+    "  O[i, j, k: M - 2, N - 2, L - 2] = =(2 * A[i + 1, j + 1, k + 1] + A[i, j + 1, k + 1] + A[i + "
+    "2, "
+    "j + 1, k + 1] +\n    A[i + 1, j, k + 1] + A[i + 1, j + 2, k + 1] + A[i + 1, j + 1, k] + A[i + "
+    "1, j "
+    "+ 1, k + 2]);\n}";
 
 double milliseconds_since(Clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
@@ -33,21 +43,35 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-std::shared_ptr<const Program> product() {
+// What is measured: a program on all ranks, and what one GPU is given alone.
+struct Case {
+  const char *kind, *text, *layouts;
+  DType type;
+  std::vector<Shape> shapes, alone;
+  double share = 1;  // of the time of one GPU that a rank would take without exchanges
+};
+
+std::shared_ptr<const Program> program_of(const Case& what) {
   return std::make_shared<const Program>(
-      parse_tile(std::make_shared<const Source>(Source{"product.tile", kProduct})));
+      parse_tile(std::make_shared<const Source>(Source{"times.tile", what.text})));
+}
+std::vector<InputType> types_of(const Case& what) {
+  std::vector<InputType> types;
+  for (const Shape& shape : what.shapes) types.push_back({what.type, shape});
+  return types;
 }
 
 // A tensor of random numbers in the engine's memory.
 class OnDevice {
  public:
-  OnDevice(Engine& engine, const Shape& shape, uint32_t seed)
-      : memory_(*engine.session(),
-                static_cast<size_t>(element_count(shape)) * byte_size(DType::bf16), nullptr),
-        view_{memory_.data(), DType::bf16, shape, {}, Memory::device, engine.ordinal()} {
-    std::vector<uint16_t> bits(static_cast<size_t>(element_count(shape)));
+  OnDevice(Engine& engine, DType type, const Shape& shape, uint32_t seed)
+      : memory_(*engine.session(), static_cast<size_t>(element_count(shape)) * byte_size(type),
+                nullptr),
+        view_{memory_.data(), type, shape, {}, Memory::device, engine.ordinal()} {
+    // Of both signs, between a half and two; f32 as pairs of those, of which the last one counts.
+    std::vector<uint16_t> bits(static_cast<size_t>(element_count(shape)) * byte_size(type) /
+                               sizeof(uint16_t));
     std::minstd_rand random(seed);
-    // Of both signs, between a half and two.
     for (uint16_t& b : bits) b = static_cast<uint16_t>(0x3F00 ^ (random() >> 8 & 0x80FF));
     engine.session()->copy_in(memory_.data(), bits.data(), bits.size() * sizeof(uint16_t), nullptr);
     engine.session()->finish();
@@ -58,22 +82,42 @@ class OnDevice {
   DeviceMemory memory_;
   TensorView view_;
 };
+using Tensors = std::vector<std::unique_ptr<OnDevice>>;
+
+std::vector<TensorView> views_of(const Tensors& tensors) {
+  std::vector<TensorView> views;
+  for (const auto& tensor : tensors) views.push_back(tensor->view());
+  return views;
+}
 
 // The median time of a run, in milliseconds, on one GPU.
-double alone(const std::shared_ptr<Engine>& engine, int64_t rows, int64_t size) {
-  OnDevice a(*engine, {rows, size}, 1), b(*engine, {size, size}, 2), c(*engine, {rows, size}, 3);
-  auto program = std::make_shared<LoadedProgram>(engine, product());
-  std::vector<TensorView> inputs{a.view(), b.view()}, outputs{c.view()};
-  std::shared_ptr<const Executable> e = program->executable(std::span<const TensorView>(inputs));
+double alone(const std::shared_ptr<Engine>& engine, const Case& what) {
+  Tensors inputs, outputs;
+  for (const Shape& shape : what.alone) {
+    auto seed = static_cast<uint32_t>(inputs.size() + 1);
+    inputs.push_back(std::make_unique<OnDevice>(*engine, what.type, shape, seed));
+  }
+  std::vector<TensorView> given = views_of(inputs);
+  auto program = std::make_shared<LoadedProgram>(engine, program_of(what));
+  std::shared_ptr<const Executable> e = program->executable(std::span<const TensorView>(given));
+  outputs.push_back(std::make_unique<OnDevice>(*engine, what.type, e->output(0).shape, 9));
+  std::vector<TensorView> results = views_of(outputs);
   std::vector<double> ms;
   for (int i = 0; i < kWarm + kRuns; ++i) {
     Clock::time_point begin = Clock::now();
-    run(*e, inputs, outputs);
+    run(*e, given, results);
     engine->session()->synchronize(nullptr);
     if (i >= kWarm) ms.push_back(milliseconds_since(begin));
   }
   return median(ms);
 }
+
+// Of one kind of overlap on one rank, run by run.
+struct Measured {
+  std::vector<double> ms, given_us;
+  size_t travelling = 0;  // exchanges
+};
+using MeasuredRank = std::array<Measured, std::size(kOverlaps)>;
 
 class Ranks {
  public:
@@ -85,15 +129,10 @@ class Ranks {
   }
   const std::vector<std::shared_ptr<Engine>>& engines() const { return engines_; }
 
-  // The median over the runs of the slowest rank's time; all begin together.
-  double time(const std::string& layouts, int64_t rows, int64_t size) {
-    std::vector<std::vector<double>> ms(engines_.size());
-    on_each([&](size_t r) { ms[r] = times_of(r, layouts, rows, size); });
-    std::vector<double> slowest = ms[0];
-    for (const std::vector<double>& rank : ms) {
-      for (size_t i = 0; i < rank.size(); ++i) slowest[i] = std::max(slowest[i], rank[i]);
-    }
-    return median(slowest);
+  std::vector<MeasuredRank> measure(const Case& what) {
+    std::vector<MeasuredRank> all(engines_.size());
+    on_each([&](size_t r) { all[r] = times_of(r, what); });
+    return all;
   }
 
  private:
@@ -116,22 +155,37 @@ class Ranks {
     }
   }
 
-  std::vector<double> times_of(size_t r, const std::string& layouts, int64_t rows,
-                               int64_t size) const {
+  MeasuredRank times_of(size_t r, const Case& what) const {
     Engine& engine = *engines_[r];
-    MeshProgramOptions what{{{DType::bf16, {rows, size}}, {DType::bf16, {size, size}}}, layouts};
-    MeshProgram program(engines_[r], product(), meshes_[r], what);
-    auto box = [&](const MeshProgram::Part& part) { return part.boxes[r].shape(); };
-    OnDevice a(engine, box(program.inputs()[0]), 1), b(engine, box(program.inputs()[1]), 2),
-        c(engine, box(program.outputs()[0]), 3);
-    std::vector<double> ms;
-    for (int i = 0; i < kWarm + kRuns; ++i) {
-      meshes_[r]->meet("times");
-      Clock::time_point begin = Clock::now();
-      program.run({a.view(), b.view()}, {c.view()});
-      if (i >= kWarm) ms.push_back(milliseconds_since(begin));
+    std::vector<std::unique_ptr<MeshProgram>> programs;
+    for (Overlap overlap : kOverlaps) {
+      MeshProgramOptions options{types_of(what), what.layouts};
+      options.overlap = overlap;
+      programs.push_back(
+          std::make_unique<MeshProgram>(engines_[r], program_of(what), meshes_[r], options));
     }
-    return ms;
+    Tensors inputs, outputs;
+    for (const MeshProgram::Part& part : programs[0]->inputs()) {
+      auto seed = static_cast<uint32_t>(inputs.size() + 1);
+      inputs.push_back(std::make_unique<OnDevice>(engine, part.type, part.boxes[r].shape(), seed));
+    }
+    for (const MeshProgram::Part& part : programs[0]->outputs()) {
+      outputs.push_back(std::make_unique<OnDevice>(engine, part.type, part.boxes[r].shape(), 9));
+    }
+    MeasuredRank measured;
+    for (int i = 0; i < kWarm + kRuns; ++i) {
+      for (size_t o = 0; o < programs.size(); ++o) {
+        meshes_[r]->meet("times");
+        double given_ns = 0;
+        Clock::time_point begin = Clock::now();
+        programs[o]->run(views_of(inputs), views_of(outputs), &given_ns);
+        if (i < kWarm) continue;
+        measured[o].ms.push_back(milliseconds_since(begin));
+        measured[o].given_us.push_back(given_ns / 1000);
+        measured[o].travelling = programs[o]->travelling();
+      }
+    }
+    return measured;
   }
 
   Mesh axes_;
@@ -139,18 +193,59 @@ class Ranks {
   std::vector<std::shared_ptr<Engine>> engines_;
 };
 
-struct Kind {
-  const char *name, *layouts;
-};
-constexpr Kind kKinds[] = {{"all-gather + product", "A[x, *] B[*, x] C[*, x]"},
-                           {"product + reduce-scatter", "A[*, x] B[x, *] C[x, *]  C: k=x"}};
-
-int64_t bytes_moved(const std::string& layouts, int64_t rows, int64_t size, size_t ranks) {
-  Division parts = divide(*product(), {{DType::bf16, {rows, size}}, {DType::bf16, {size, size}}},
-                          mesh_of("x=" + std::to_string(ranks), "mesh"), layouts, "layouts");
+int64_t bytes_moved(const Case& what, size_t ranks) {
+  Division parts = divide(*program_of(what), types_of(what),
+                          mesh_of("x=" + std::to_string(ranks), "mesh"), what.layouts, "layouts");
   int64_t bytes = 0;
   for (const ExchangeSummary& e : parts.parts.exchanges) bytes += e.cost.bytes;
   return bytes;
+}
+
+// The median over the runs of the slowest rank.
+double slowest(const std::vector<MeasuredRank>& ranks, size_t overlap,
+               std::vector<double> Measured::* times) {
+  std::vector<double> most = ranks[0][overlap].*times;
+  for (const MeasuredRank& rank : ranks) {
+    for (size_t i = 0; i < most.size(); ++i) {
+      most[i] = std::max(most[i], (rank[overlap].*times)[i]);
+    }
+  }
+  return median(most);
+}
+
+Json line_of(const Case& what, double one, const std::vector<MeasuredRank>& ranks) {
+  Json line{{"kind", what.kind},
+            {"shape", what.shapes[0]},
+            {"ms_of_one_gpu", one},
+            {"bytes", bytes_moved(what, ranks.size())}};
+  for (size_t o = 0; o < std::size(kOverlaps); ++o) {
+    double ms = slowest(ranks, o, &Measured::ms);
+    line[kNames[o]] = {{"ms", ms},
+                       {"efficiency", one * what.share / ms},
+                       {"host_us", slowest(ranks, o, &Measured::given_us)},
+                       {"travelling", ranks[0][o].travelling}};
+  }
+  return line;
+}
+
+std::vector<Case> cases_of(int64_t size) {
+  constexpr double kHalf = 0.5;
+  std::vector<Case> cases;
+  for (int64_t rows : {2 * size, size / 2, size / 16}) {
+    std::vector<Shape> shapes{{rows, size}, {size, size}};
+    cases.push_back({"all-gather + product", kProduct, "A[x, *] B[*, x] C[*, x]", DType::bf16,
+                     shapes, shapes, kHalf});
+    cases.push_back({"product + reduce-scatter", kProduct, "A[*, x] B[x, *] C[x, *]  C: k=x",
+                     DType::bf16, shapes, shapes, kHalf});
+  }
+  int64_t side = size / 16;
+  cases.push_back({"stencil of seven points",
+                   kStencil,
+                   "A[x, *, *] O[x, *, *]",
+                   DType::f32,
+                   {{2 * side + 2, side + 2, side + 2}},
+                   {{side + 2, side + 2, side + 2}}});
+  return cases;
 }
 
 }  // namespace
@@ -162,19 +257,9 @@ int time_ranks(int64_t size) {
     return 77;
   }
   Ranks ranks(kRanks);
-  for (int64_t rows : {2 * size, size / 2, size / 16}) {
-    double one = alone(ranks.engines()[0], rows, size);
-    for (const Kind& kind : kKinds) {
-      double ms = ranks.time(kind.layouts, rows, size);
-      std::cout << Json{{"kind", kind.name},
-                        {"rows", rows},
-                        {"ms", ms},
-                        {"ms_of_one_gpu", one},
-                        {"efficiency", one / static_cast<double>(kRanks) / ms},
-                        {"bytes", bytes_moved(kind.layouts, rows, size, kRanks)}}
-                       .dump()
-                << std::endl;
-    }
+  for (const Case& what : cases_of(size)) {
+    double one = alone(ranks.engines()[0], what);
+    std::cout << line_of(what, one, ranks.measure(what)).dump() << std::endl;
   }
   return 0;
 }

@@ -79,9 +79,11 @@ class RankCheck {
       Mesh mesh = mesh_of(c.mesh, "mesh");
       Division parts = divide(*source, c.types, mesh, c.layouts, "layouts");
       Interpretation expected = interpret(parts.program, c.inputs, {}, true);
-      LocalMesh on(ranks(mesh.ranks()), source, parts.program, std::move(parts.parts));
-      for (int run = 0; run < 2 && wrong.empty(); ++run) {
-        wrong = difference(expected, on.run(c.inputs), c.exact);
+      for (Overlap overlap : {Overlap::automatic, Overlap::always}) {
+        LocalMesh on(ranks(mesh.ranks()), source, parts.program, parts.parts, {overlap, {}, {}});
+        for (int run = 0; run < 2 && wrong.empty(); ++run) {
+          wrong = difference(expected, on.run(c.inputs), c.exact);
+        }
       }
     } catch (const std::exception& error) {
       wrong = error.what();

@@ -11,10 +11,11 @@ namespace tile::test {
 // two GPUs.
 int check_ranks(uint64_t first, uint64_t count);
 
-// Times of an all-gather with the product behind it, and of a product with the reduce-scatter
-// behind it, in bf16 on two GPUs, and of the product on one: of matrices with 2 * size, size / 2
-// and size / 16 rows, `size` terms and columns. A JSON line for each. Exit status: 0, or 77 fewer
-// than two GPUs.
+// Times on two GPUs, with each kind of overlap in turns, and on one, as a JSON line for each of: an
+// all-gather with the product behind it, and a product with the reduce-scatter behind it, in bf16,
+// of matrices with 2 * size, size / 2 and size / 16 rows, `size` terms and columns; a stencil of
+// seven points in f32 on (size / 16) ** 3 cells of each GPU, with halos. Exit status: 0, or 77
+// fewer than two GPUs.
 int time_ranks(int64_t size);
 
 }  // namespace tile::test

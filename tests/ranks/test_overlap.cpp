@@ -4,12 +4,14 @@
 
 #include <thread>
 
+#include "core/distribute/overlap/pieces/in_pieces.h"
 #include "core/language/tile/tile.h"
 #include "runtime/ranks/local_mesh.h"
 #include "runtime/ranks/rank_mesh.h"
 #include "runtime/transport/courier.h"
 #include "runtime/transport/local_transport.h"
 #include "tests/distribute/random_layouts.h"
+#include "tests/distribute/random_products.h"
 #include "tests/distribute/sharded_run.h"
 #include "tests/random/agreement/agreement.h"
 #include "tests/random/random_program.h"
@@ -37,6 +39,35 @@ TEST(OverlappedRuns, RandomProgramsOnTheCpu) {
   std::shared_ptr<Engine> engine = engine_of("cpu");
   for (uint64_t seed : seeds(33000, 12)) expect_same_values(engine, seed, kAlways, 2);
 }
+
+// Contractions of divided factors: gathers and sums in pieces.
+void expect_same_products(const std::string& backend, uint64_t first, uint64_t programs) {
+  std::shared_ptr<Engine> engine = engine_of(backend);
+  size_t pieces = 0;
+  for (uint64_t seed : seeds(first, programs)) {
+    RandomProducts drawn = random_products(seed, true);
+    SCOPED_TRACE("seed " + std::to_string(seed) + ", " + drawn.text());
+    try {
+      PartitionedProgram parts = divided(drawn.program, drawn.mesh, drawn.layouts);
+      OverlapOptions how = kAlways;
+      how.links.any = {100, seed % 2 == 0 ? 1e-6 : 10};  // slow ones have finer pieces
+      pieces += in_pieces(parts, how).pieces.size();
+      LocalMesh mesh(engine, drawn.source, drawn.program, parts, how);
+      Interpretation expected = interpret(drawn.program, drawn.inputs, {}, true);
+      for (int run = 0; run < 2; ++run) {
+        EXPECT_EQ(difference(expected, mesh.run(drawn.inputs), true), "");
+      }
+    } catch (const Failure& failure) {
+      ADD_FAILURE() << failure.diagnostic().message;
+    }
+  }
+  EXPECT_GT(pieces, programs / 3);
+}
+
+TEST(OverlappedRuns, ProductsInPiecesOnTheReference) {
+  expect_same_products("reference", 81000, 60);
+}
+TEST(OverlappedRuns, ProductsInPiecesOnTheCpu) { expect_same_products("cpu", 82000, 16); }
 
 HostTensor counted(const Shape& shape) {
   HostTensor t(DType::f32, shape);
@@ -168,6 +199,42 @@ TEST(OverlappedRuns, ADeadRankIsNamedAtTheStatement) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(errors[0], "rank 1 of 2 failed before the halo of A, test.tile:2: killed");
+}
+
+// Exchanges are in pieces where all ranks want that; else each still overlaps as it likes.
+TEST(OverlappedRuns, RanksThatWantDifferentOverlapHaveNoPieces) {
+  std::shared_ptr<Engine> engine = engine_of("cpu");
+  std::shared_ptr<const Program> source = program_of(
+      "function (A[M, L], B[L, N]) -> (C) {\n  C[i, j: M, N] = +(A[i, k] * B[k, j]);\n}");
+  Mesh axes = mesh_of("x=3", "mesh");
+  for (Overlap other : {Overlap::always, Overlap::never}) {
+    auto ends = local_transports(3, 30);
+    std::vector<size_t> travelling(3);
+    std::vector<std::vector<std::byte>> results(3);
+    std::vector<std::thread> threads;
+    for (size_t r = 0; r < 3; ++r) {
+      threads.emplace_back([&, r] {
+        auto mesh = std::make_shared<RankMesh>(axes, std::move(ends[r]));
+        MeshProgram program(engine, source, mesh,
+                            {{{DType::f32, {9, 4}}, {DType::f32, {4, 6}}},
+                             "A[x, *] B[*, x] C[*, x]",
+                             "<layouts>",
+                             r == 0 ? Overlap::always : other});
+        travelling[r] = program.travelling();
+        std::vector<HostTensor> inputs, outputs;
+        for (size_t i = 0; i < 2; ++i)
+          inputs.push_back(counted(program.inputs()[i].boxes[r].shape()));
+        outputs.emplace_back(DType::f32, program.outputs()[0].boxes[r].shape());
+        program.run(views_of(inputs), views_of(outputs));
+        results[r] = outputs[0].bytes;
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    std::vector<size_t> pieces{2, 2, 2}, own{1, 0, 0};
+    EXPECT_EQ(travelling, other == Overlap::always ? pieces : own);
+    EXPECT_EQ(results[0], results[1]);  // their inputs are alike
+    EXPECT_EQ(results[0], results[2]);
+  }
 }
 
 }  // namespace

@@ -13,7 +13,8 @@ import sys
 
 ROOMS = """support simplify ir ir/ranks ir/analysis lattice
 language language/tile language/mfg language/lift
-target passes/bind passes/normalize warnings interpret distribute/mesh distribute distribute/choice distribute/overlap
+target passes/bind passes/normalize warnings interpret
+distribute/mesh distribute distribute/choice distribute/overlap distribute/overlap/pieces
 autodiff autodiff/derivation autodiff/loops
 nest nest/passes
 kernel kernel/forms

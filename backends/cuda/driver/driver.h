@@ -34,7 +34,10 @@ namespace tile::cuda {
                                       X(cuGraphDestroy) X(cuGraphLaunch) X(cuGraphExecDestroy) X(cuCtxSynchronize) \
                                           X(cuMemcpy3DAsync) X(cuEventQuery) X(cuMemHostAlloc) \
                                               X(cuMemFreeHost) X(cuMemPoolSetAccess) \
-                                                  X(cuPointerGetAttribute) X(cuDeviceCanAccessPeer)
+                                                  X(cuPointerGetAttribute) X(cuDeviceCanAccessPeer) \
+                                                      X(cuStreamCreateWithPriority) \
+                                                          X(cuCtxGetStreamPriorityRange) \
+                                                              X(cuStreamWaitEvent)
 // clang-format on
 
 class Driver {

@@ -93,11 +93,12 @@ int nccl_type(DType type) {
 }  // namespace
 
 NcclLink::NcclLink(std::shared_ptr<const Nccl> nccl, Session& session, const LinkId& id,
-                   size_t rank, size_t ranks)
+                   size_t rank, size_t ranks, const std::set<size_t>& peers)
     : nccl_(std::move(nccl)),
       session_(session),
       device_(session.device()),
-      driver_(device_->driver()) {
+      driver_(device_->driver()),
+      peers_(PeerRoom::of(id), session, rank, peers) {
   Current current(*device_);
   NcclId name;
   std::memcpy(name.bytes, id.data(), sizeof name.bytes);
@@ -115,6 +116,7 @@ NcclLink::~NcclLink() {
     for (CUevent event : free_) {
       if (event != nullptr) driver_.cuEventDestroy_(event);
     }
+    if (beside_ != nullptr) driver_.cuStreamDestroy_(beside_);
   } catch (const Failure&) {
     // The context is gone.
   }
@@ -131,8 +133,19 @@ CUevent NcclLink::event() {
   return made;
 }
 
-void NcclLink::record(CUevent event) {
-  session_.check(driver_.cuEventRecord_(event, session_.stream_of(nullptr)), "recording an event");
+void NcclLink::record(CUevent event, CUstream stream) {
+  session_.check(driver_.cuEventRecord_(event, stream), "recording an event");
+}
+
+// What is sent goes on its way before blocks of kernels that were not started yet. The legacy
+// default stream need not wait for it: the session's own does.
+CUstream NcclLink::beside() {
+  if (beside_ != nullptr) return beside_;
+  int least = 0, most = 0;
+  session_.check(driver_.cuCtxGetStreamPriorityRange_(&least, &most), "asking for priorities");
+  session_.check(driver_.cuStreamCreateWithPriority_(&beside_, CU_STREAM_NON_BLOCKING, most),
+                 "making a stream");
+  return beside_;
 }
 
 bool NcclLink::is_reached(CUevent event) {
@@ -142,12 +155,26 @@ bool NcclLink::is_reached(CUevent event) {
   return true;
 }
 
-void NcclLink::start(std::span<const LinkPart> sent, std::span<const LinkPart> received) {
-  give([&](CUstream stream) { return give_parts(sent, received, stream); });
+size_t NcclLink::start(std::span<const LinkPart> sent, std::span<const LinkPart> received,
+                       LinkManner how) {
+  std::vector<LinkPart> copied_out, copied_in, out, in;
+  auto is_copied = [&](const LinkPart& part) { return how.copies && peers_.reaches(part.rank); };
+  for (const LinkPart& part : sent) (is_copied(part) ? copied_out : out).push_back(part);
+  for (const LinkPart& part : received) (is_copied(part) ? copied_in : in).push_back(part);
+  size_t number = 0;
+  if (out.empty() && in.empty()) {
+    Current current(*device_);
+    begin(how.lane);
+    number = begun(how.lane);
+  } else {
+    number = give(how.lane, [&](CUstream stream) { return give_parts(out, in, stream); });
+  }
+  peers_.start(copied_out, copied_in, running_.back().begin, running_.back().stream);
+  return number;
 }
 
-void NcclLink::start(const LinkCollective& what) {
-  give([&](CUstream stream) {
+size_t NcclLink::start(const LinkCollective& what, LinkLane lane) {
+  return give(lane, [&](CUstream stream) {
     int type = nccl_type(what.type);
     switch (what.kind) {
       case LinkCollective::Kind::all_gather:
@@ -163,20 +190,50 @@ void NcclLink::start(const LinkCollective& what) {
   });
 }
 
-void NcclLink::give(const std::function<int(CUstream)>& calls) {
+NcclLink::Running& NcclLink::begin(LinkLane lane) {
   internal_check(comm_ != nullptr && given_, "a link that is not ready");
-  Current current(*device_);
+  if (lane == LinkLane::in_line && started_ > 0) await(started_ - 1);
+  CUstream stream = lane == LinkLane::in_line ? own() : beside();
   Running& now = running_.emplace_back();
+  now.stream = stream;
   now.begin = event();
-  record(now.begin);
+  record(now.begin, own());
+  if (stream != own()) {
+    session_.check(driver_.cuStreamWaitEvent_(stream, now.begin, CU_EVENT_WAIT_DEFAULT),
+                   "ordering streams");
+  }
   now.end = event();
-  nccl_->check(nccl_->ncclGroupStart_(), comm_, "beginning an exchange");
-  int parts = calls(session_.stream_of(nullptr));
-  int end = nccl_->ncclGroupEnd_();  // in any case: the group is the thread's
+  return now;
+}
+
+size_t NcclLink::begun(LinkLane lane) {
   given_ = false;
   open_ = true;
+  if (lane == LinkLane::in_line) behind_ = started_ + 1;
+  return started_++;
+}
+
+size_t NcclLink::give(LinkLane lane, const std::function<int(CUstream)>& calls) {
+  Current current(*device_);
+  CUstream stream = begin(lane).stream;
+  nccl_->check(nccl_->ncclGroupStart_(), comm_, "beginning an exchange");
+  int parts = calls(stream);
+  int end = nccl_->ncclGroupEnd_();  // in any case: the group is the thread's
+  size_t number = begun(lane);
   nccl_->check(parts, comm_, "exchanging parts");
   nccl_->check(end, comm_, "exchanging parts");
+  return number;
+}
+
+void NcclLink::await(size_t exchange) {
+  internal_check(given_ && exchange < started_, "an exchange that was not given is awaited");
+  // Those that were seen to be done have no event any more.
+  if (exchange < behind_ || exchange < progress_.done) return;
+  Current current(*device_);
+  const Running& running = running_[exchange - progress_.done];
+  session_.check(driver_.cuStreamWaitEvent_(own(), running.end, CU_EVENT_WAIT_DEFAULT),
+                 "ordering streams");
+  behind_ = exchange + 1;
 }
 
 int NcclLink::give_parts(std::span<const LinkPart> sent, std::span<const LinkPart> received,
@@ -205,8 +262,9 @@ bool NcclLink::is_given() {
   nccl_->check(nccl_->ncclCommGetAsyncError_(comm_, &state), comm_, "asking NCCL");
   if (state == kNcclInProgress) return false;
   nccl_->check(state, comm_, "an exchange between GPUs");
+  if (!peers_.is_given()) return false;
   given_ = true;
-  if (std::exchange(open_, false)) record(running_.back().end);
+  if (std::exchange(open_, false)) record(running_.back().end, running_.back().stream);
   return true;
 }
 
@@ -234,6 +292,7 @@ bool NcclLink::abort(double seconds) noexcept {
   if (comm_ == nullptr) return true;
   Clock::time_point by = after(seconds);
   try {
+    stop_copies();
     bool over = ended(nccl_, device_, std::exchange(comm_, nullptr), by);
     double left = std::chrono::duration<double>(by - Clock::now()).count();
     return over && is_quiet(std::max(0.0, left));
@@ -242,22 +301,31 @@ bool NcclLink::abort(double seconds) noexcept {
   }
 }
 
-// Whether the stream comes to its end within the time.
+void NcclLink::stop_copies() {
+  Current current(*device_);
+  peers_.stop(beside_ != nullptr ? beside_ : own());
+}
+
+// Whether the streams come to their ends within the time.
 bool NcclLink::is_quiet(double seconds) noexcept {
   if (running_.empty()) return true;
   try {
     Current current(*device_);
-    CUevent last = event();
-    free_.push_back(last);  // whatever comes of it
-    record(last);
-    for (Clock::time_point by = after(seconds); !is_reached(last);) {
-      if (Clock::now() > by) return false;
-      std::this_thread::sleep_for(kPause);
-    }
-    return true;
+    return (beside_ == nullptr || is_quiet(beside_, seconds)) && is_quiet(own(), seconds);
   } catch (const std::exception&) {
     return false;
   }
+}
+
+bool NcclLink::is_quiet(CUstream stream, double seconds) {
+  CUevent last = event();
+  free_.push_back(last);  // whatever comes of it
+  record(last, stream);
+  for (Clock::time_point by = after(seconds); !is_reached(last);) {
+    if (Clock::now() > by) return false;
+    std::this_thread::sleep_for(kPause);
+  }
+  return true;
 }
 
 }  // namespace tile::cuda

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <climits>
 #include <fstream>
+#include <set>
 #include <string_view>
 
 #include "backends/cuda/cuda_backend.h"
@@ -127,12 +128,14 @@ class CudaRankDevice final : public RankDevice {
 
   std::unique_ptr<DeviceLink> link(const LinkId& id, size_t rank,
                                    std::span<const LinkOffer> offers) override {
-    for (const LinkOffer& other : offers) {
+    std::set<size_t> peers;
+    for (size_t r = 0; r < offers.size(); ++r) {
+      const LinkOffer& other = offers[r];
       if (other.process != process_digest() || other.ordinal == device_->ordinal()) continue;
       shares_process_ = true;
-      let_in(other.ordinal);
+      if (let_in(other.ordinal) && other.own_memory != 0) peers.insert(r);
     }
-    return std::make_unique<NcclLink>(nccl(), session_, id, rank, offers.size());
+    return std::make_unique<NcclLink>(nccl(), session_, id, rank, offers.size(), peers);
   }
 
   // NCCL's copies between GPUs of one process may read and write the parts where they are.
@@ -160,21 +163,23 @@ class CudaRankDevice final : public RankDevice {
     return nccl_;
   }
 
-  // Opens the session's memory to another GPU that can reach it.
-  void let_in(int ordinal) {
+  // Opens the session's memory to another GPU that can reach it. Whether each reaches the other.
+  bool let_in(int ordinal) {
     Current current(*device_);
     CUdevice own = 0, other = 0;
-    int can = 0;
+    int can = 0, back = 0;
     driver_.check(driver_.cuDeviceGet_(&own, device_->ordinal()), "opening the GPU");
     driver_.check(driver_.cuDeviceGet_(&other, ordinal), "opening the GPU");
     driver_.check(driver_.cuDeviceCanAccessPeer_(&can, other, own), "asking how GPUs are linked");
-    if (can == 0) return;
+    driver_.check(driver_.cuDeviceCanAccessPeer_(&back, own, other), "asking how GPUs are linked");
+    if (can == 0 || session_.pool() == nullptr) return false;
     CUmemAccessDesc access{};
     access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
     access.location.id = ordinal;
     access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
     driver_.check(driver_.cuMemPoolSetAccess_(session_.pool(), &access, 1),
                   "opening a memory pool to another GPU");
+    return back != 0;
   }
 
   static bool is_run(const RowCopy::Side& side, const RowCopy& c) {

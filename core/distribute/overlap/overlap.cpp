@@ -7,35 +7,13 @@
 
 #include "core/distribute/overlap/interior.h"
 #include "core/distribute/overlap/overlap_model.h"
+#include "core/distribute/overlap/replicated.h"
 #include "core/distribute/overlap/unread_cells.h"
 #include "core/ir/analysis/uses.h"
 #include "core/support/control.h"
 
 namespace tile {
 namespace {
-
-bool same_cells(const Access& a, const Access& b) {
-  return std::ranges::equal(a.index, b.index, [](const Index& x, const Index& y) {
-    return x.value < 0 && y.value < 0 && x.affine == y.affine;
-  });
-}
-
-// Whether both compute some cells of one tensor: iterators have their values of the undivided
-// program, so that the same store is to the same cell.
-bool share_cells(const Contraction& a, const Contraction& b) {
-  for (const Piece& piece : a.pieces) {
-    for (const Piece& other : b.pieces) {
-      if (same_cells(piece.stores[0], other.stores[0])) return true;
-    }
-  }
-  return false;
-}
-
-// Whether what the contraction gives depends, in its last bits, on the order of the terms.
-bool depends_on_order(const Contraction& c) {
-  bool adds = c.aggregation == Aggregation::sum || c.aggregation == Aggregation::product;
-  return adds && is_float(c.accumulator);
-}
 
 class Overlapper {
  public:
@@ -48,14 +26,21 @@ class Overlapper {
         late_(in_.program.tensors.size()) {
     out_.program = in_.program;
     out_.program.statements.clear();
+    out_.parts = in_.parts;
     for (const BoundTensor& tensor : in_.program.tensors) names_.insert(tensor.name);
   }
 
   OverlappedProgram run() {
     for (RankStep step : steps_of(in_)) {
       checkpoint();
-      if (step.kind == RankStep::Kind::begin) begin(in_.exchanges[step.number].what);
-      if (step.kind == RankStep::Kind::statement) statement(in_.program.statements[step.number]);
+      if (step.kind == RankStep::Kind::statement) {
+        const BoundStatement& next = in_.program.statements[step.number];
+        pieces_.empty() ? statement(next) : out_.program.statements.push_back(next);
+      } else if (in_.exchanges[step.number].travels() || !pieces_.empty()) {
+        piece(step);
+      } else if (step.kind == RankStep::Kind::begin) {
+        begin(in_.exchanges[step.number].what);
+      }
     }
     arrive();
     drop_unread_wholes(out_);
@@ -66,9 +51,32 @@ class Overlapper {
 
  private:
   bool is_late(TensorId id) const { return late_[storage_of(out_.program, id)]; }
+  // What the tensor is a part of in the program as it was; null: it is none.
+  const PartOfTensor* part_of_whole(TensorId id) const {
+    auto part = std::ranges::find(in_.parts, id, &PartOfTensor::part);
+    return part == in_.parts.end() ? nullptr : &*part;
+  }
+  // A tensor is late with each of its parts.
+  void set_late(TensorId id, bool late) {
+    late_[id] = late;
+    if (const PartOfTensor* part = part_of_whole(id)) late_[part->whole] = late;
+  }
+
+  // Exchanges in pieces, and what runs beside them, stay as they are; nothing else is under way.
+  void piece(RankStep step) {
+    if (step.kind == RankStep::Kind::begin) {
+      arrive();
+      pieces_.push_back(out_.exchanges.size());
+      size_t now = out_.program.statements.size();
+      out_.exchanges.push_back({now, in_.exchanges[step.number].what, now});
+      travels_.emplace_back();
+    } else {
+      out_.exchanges[pieces_.front()].end = out_.program.statements.size();
+      pieces_.erase(pieces_.begin());
+    }
+  }
 
   void begin(const Exchange& what) {
-    internal_check(in_.parts.empty(), "overlap: a program that overlaps already");
     if (is_late(what.source)) arrive();
     under_way_.push_back(out_.exchanges.size());
     out_.exchanges.push_back({out_.program.statements.size(), what});
@@ -128,7 +136,7 @@ class Overlapper {
       late_[exchange.what.result] = false;
     }
     for (BoundStatement& statement : waiting_) {
-      for (TensorId id : written_by(statement)) late_[id] = false;
+      for (TensorId id : written_by(statement)) set_late(id, false);
       out_.program.statements.push_back(std::move(statement));
     }
     for (const auto& [whole, parts] : edges_) late_[whole] = false;
@@ -148,7 +156,7 @@ class Overlapper {
         times_.early_ns += model_.compute_ns(out_.program, *c);
       out_.program.statements.push_back(statement);
     } else if (c == nullptr || !divide(*c, reads)) {
-      for (TensorId id : written_by(statement)) late_[id] = true;
+      for (TensorId id : written_by(statement)) set_late(id, true);
       waiting_.push_back(statement);
     }
   }
@@ -159,7 +167,7 @@ class Overlapper {
     bool one = std::ranges::all_of(c.outputs, [&](TensorId id) { return id == result; });
     bool known = std::ranges::all_of(
         reads, [&](TensorId id) { return !is_late(id) || arrived_.contains(id); });
-    if (!one || !known || c.fill) return false;
+    if (!one || !known || c.fill || part_of_whole(result) != nullptr) return false;
     Box whole = whole_box(out_.program.tensors[result].shape);
     std::optional<Box> inner = Interior(out_.program, c, arrived_).box();
     if (!inner) return false;
@@ -188,23 +196,9 @@ class Overlapper {
 
   bool is_worth(const DividedContraction& parts, const std::vector<TensorId>& reads,
                 double inner_ns) const {
-    if (depends_on_order(parts.what) && is_replicated(parts.what)) return false;
+    if (adds_as_others(parts_.ranks, static_cast<size_t>(rank_), parts.what)) return false;
     double hidden = std::min(inner_ns, times_.exchange_ns - times_.early_ns);
     return follows(parts.inner, reads) || model_.is_worth(out_.program, parts, hidden);
-  }
-
-  // Whether other ranks compute some of the same cells.
-  bool is_replicated(const Contraction& c) const {
-    for (size_t r = 0; r < parts_.ranks.size(); ++r) {
-      if (static_cast<int64_t>(r) == rank_) continue;
-      for (const BoundStatement& statement : parts_.ranks[r].program.statements) {
-        const auto* other = std::get_if<Contraction>(&statement);
-        if (other != nullptr && other->outputs[0] == c.outputs[0] && share_cells(c, *other)) {
-          return true;
-        }
-      }
-    }
-    return false;
   }
 
   // The exchanges under way whose results it is the first to read.
@@ -283,7 +277,8 @@ class Overlapper {
   RankProgram out_;
   std::vector<Travel> travels_;
   std::set<std::string> names_;
-  std::set<size_t> served_;  // exchanges whose results are read in parts
+  std::set<size_t> served_;     // exchanges whose results are read in parts
+  std::vector<size_t> pieces_;  // that have begun and not ended
   // Until the next arrival:
   std::vector<size_t> under_way_;        // exchanges
   std::vector<BoundStatement> waiting_;  // for them

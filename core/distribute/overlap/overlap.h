@@ -22,6 +22,7 @@ struct OverlapOptions {
   Overlap mode = Overlap::automatic;
   Links links;
   RankRates rates;
+  bool on_device = false;  // exchanges go from GPU to GPU, on a stream of their own
 };
 
 // What one exchange of a rank runs beside, or behind where it does not travel.
@@ -35,8 +36,9 @@ struct OverlappedProgram {
   std::vector<Travel> travels;  // of each exchange
 };
 
-// The rank's program. Statements that wait for nothing that travels go first. Of a contraction that
-// reads what travels, and of those behind it, the cells go first that need only what the rank
+// The rank's program; exchanges that travel in it already (in_pieces) stay where they are, with all
+// that stands between. Statements that wait for nothing that travels go first. Of a contraction
+// that reads what travels, and of those behind it, the cells go first that need only what the rank
 // itself has: read where it is, and written into the result where they belong. Cells keep their
 // values bit by bit, as far as the order of a sum's terms does not depend on the kernel;
 // `automatic` leaves alone what depends on it where several ranks compute the same cells. Throws

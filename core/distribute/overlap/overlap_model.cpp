@@ -8,18 +8,28 @@
 namespace tile {
 namespace {
 
+// What overlap costs beside bytes and operations.
+struct Costs {
+  double hand_over;     // to begin an exchange beside something and to take its end, in ns
+  double kernel;        // to start one more kernel of a few cells, in ns
+  double copied_row;    // to begin one more row of cells that lie side by side, in ns: of a copy,
+  double computed_row;  // and of a kernel
+  double cached;        // what is so small, in bytes, is copied within the caches,
+  double cached_speed;  // so many times as fast as in memory
+  double matrix_speed;  // products of factors of two bytes, of the rate of multiply-adds
+  double strided;       // how often cells that a kernel sets with strides are moved once more
+};
 // [measured] Figures of eight steps of a stencil of five points on 32x32 to 3072x3072 cells, and of
 // six steps of one of seven points on 16x16x16 to 160x160x160, on two ranks of one thread each over
-// Open MPI 4.1.4 (EPYC, two cores with 1 MiB of second cache each).
-//
-// To give an exchange to another thread and to take its end, in ns.
-constexpr double kHandOver = 20'000;
-// To start one more kernel of a few cells, in ns.
-constexpr double kKernel = 1'000;
-// To begin one more row of cells that lie side by side, in ns: of a copy, and of a kernel.
-constexpr double kCopiedRow = 4, kComputedRow = 10;
-// What is so small, in bytes, is copied within the caches, so many times as fast as in memory.
-constexpr double kCached = 4 << 20, kCachedSpeed = 4;
+// Open MPI 4.1.4 (EPYC, two cores with 1 MiB of second cache each). There another thread makes the
+// exchange.
+constexpr Costs kOnCpu{20'000, 1'000, 4, 10, 4 << 20, 4, 1, 0};
+// [guide] Of GPUs: events on both streams, and a kernel's start behind another one with its last
+// wave, take some microseconds; products of bf16 on an H100 reach ten times the rate of f32, of
+// which rates are. Kernels of GPUs do not write with strides: their results are copied.
+constexpr Costs kOnGpu{3'000, 4'000, 0, 0, 32 << 20, 2, 10, 2};
+
+const Costs& costs_of(const OverlapOptions& options) { return options.on_device ? kOnGpu : kOnCpu; }
 
 // Rows of cells that lie side by side in a tensor of this shape.
 double rows_of(const Box& box, const Shape& shape) {
@@ -30,6 +40,16 @@ double rows_of(const Box& box, const Shape& shape) {
     rows *= static_cast<double>(box.hi[outer] - box.lo[outer]);
   }
   return rows;
+}
+
+// Sums of products that tensor cores make.
+bool is_matrix_product(const BoundProgram& program, const Contraction& c, const Piece& piece) {
+  auto is_narrow = [&](const Access& load) {
+    DType type = program.tensors[load.tensor].type;
+    return type == DType::bf16 || type == DType::f16;
+  };
+  return c.aggregation == Aggregation::sum && piece.loads.size() == 2 &&
+         std::ranges::all_of(piece.loads, is_narrow);
 }
 
 double bytes_in(const Box& box, DType type) {
@@ -62,7 +82,8 @@ double OverlapModel::compute_ns(const BoundProgram& program, const Contraction& 
   for (const Piece& piece : c.pieces) {
     PieceNeeds needs = needs_of(program, piece, whole_box(result.shape), {});
     if (needs.empty) continue;
-    work += needs.points * work_of_point(c, piece);
+    double speed = is_matrix_product(program, c, piece) ? costs_of(options_).matrix_speed : 1;
+    work += needs.points * work_of_point(c, piece) / speed;
     for (size_t l = 0; l < needs.loads.size(); ++l) {
       double& most = cells[piece.loads[l].tensor];
       most = std::max(most, static_cast<double>(needs.loads[l].box.count()));
@@ -86,12 +107,12 @@ double OverlapModel::inner_ns(const BoundProgram& program, const DividedContract
 // Read and written once.
 double OverlapModel::copy_ns(const Box& box, const BoundTensor& tensor) const {
   double bytes = bytes_in(box, tensor.type);
-  double speed = options_.rates.bytes_per_ns * (bytes < kCached ? kCachedSpeed : 1);
-  return 2 * bytes / speed + rows_of(box, tensor.shape) * kCopiedRow;
+  const Costs& costs = costs_of(options_);
+  double speed = options_.rates.bytes_per_ns * (bytes < costs.cached ? costs.cached_speed : 1);
+  return 2 * bytes / speed + rows_of(box, tensor.shape) * costs.copied_row;
 }
 
-// That what the rank has is not copied to the exchange's result.
-double OverlapModel::saved_ns(const BoundProgram& program, const Exchange& what) const {
+double OverlapModel::own_copy_ns(const BoundProgram& program, const Exchange& what) const {
   const BoundTensor& result = program.tensors[what.result];
   double ns = 0;
   for (const Exchange::Part& part : what.receives) {
@@ -100,11 +121,48 @@ double OverlapModel::saved_ns(const BoundProgram& program, const Exchange& what)
   return ns;
 }
 
+double OverlapModel::part_overhead_ns(const BoundTensor& result, const Box& box,
+                                      const Shape& whole) const {
+  const Costs& costs = costs_of(options_);
+  double rows = rows_of(box, whole),
+         moved = rows > 1 ? costs.strided * bytes_in(box, result.type) : 0;
+  return costs.kernel + rows * costs.computed_row + moved / options_.rates.bytes_per_ns;
+}
+
+double OverlapModel::whole_ns(const BoundProgram& program, const Contraction& c) const {
+  return compute_ns(program, c) + costs_of(options_).kernel;
+}
+
+double OverlapModel::part_ns(const BoundProgram& program, const Contraction& part, const Box& box,
+                             const Shape& whole) const {
+  return compute_ns(program, part) + part_overhead_ns(program.tensors[part.outputs[0]], box, whole);
+}
+
+double OverlapModel::gather_ns(const PieceTimes& times) const {
+  double hand_over = costs_of(options_).hand_over, arrived = 0;
+  double ns = static_cast<double>(times.exchange_ns.size()) * hand_over + times.own_ns;
+  for (size_t k = 0; k < times.exchange_ns.size(); ++k) {
+    arrived += times.exchange_ns[k];
+    ns = std::max(ns, arrived + hand_over) + times.computed_ns[k];
+  }
+  return ns;
+}
+
+double OverlapModel::scatter_ns(const PieceTimes& times) const {
+  double hand_over = costs_of(options_).hand_over, ns = 0, sent = 0;
+  for (size_t k = 0; k < times.exchange_ns.size(); ++k) {
+    ns += times.computed_ns[k] + hand_over;
+    sent = std::max(sent, ns) + times.exchange_ns[k];
+  }
+  return std::max(ns + times.own_ns, sent);
+}
+
 // What an edge takes more than its share of the whole, and what is copied for it.
 double OverlapModel::edge_ns(const BoundProgram& program, const DividedContraction& parts,
                              const Box& edge) const {
   const Contraction& c = parts.what;
-  double ns = kKernel + rows_of(edge, program.tensors[c.outputs[0]].shape) * kComputedRow;
+  double ns =
+      part_overhead_ns(program.tensors[c.outputs[0]], edge, program.tensors[c.outputs[0]].shape);
   for (const Exchange* exchange : parts.exchanges) {
     const BoundTensor& result = program.tensors[exchange->result];
     Box read{std::vector<int64_t>(result.shape.size(), 0),
@@ -124,12 +182,14 @@ double OverlapModel::edge_ns(const BoundProgram& program, const DividedContracti
   return ns;
 }
 
-bool OverlapModel::is_worth_a_thread(double hidden) const { return hidden > kHandOver; }
+bool OverlapModel::is_worth_a_thread(double hidden) const {
+  return hidden > costs_of(options_).hand_over;
+}
 
 bool OverlapModel::is_worth(const BoundProgram& program, const DividedContraction& parts,
                             double hidden) const {
-  double saved = std::max(hidden - kHandOver, 0.0), spent = 0;
-  for (const Exchange* exchange : parts.exchanges) saved += saved_ns(program, *exchange);
+  double saved = std::max(hidden - costs_of(options_).hand_over, 0.0), spent = 0;
+  for (const Exchange* exchange : parts.exchanges) saved += own_copy_ns(program, *exchange);
   for (const Box& edge : parts.edges) spent += edge_ns(program, parts, edge);
   return saved > spent;
 }

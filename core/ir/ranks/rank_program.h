@@ -32,7 +32,8 @@ struct Exchange {
   std::vector<Part> sends, receives;
   std::optional<Aggregation> reduction;
   bool sparse = false;
-  Span span;  // of the statement that it serves
+  bool piece = false;  // one of several into which one exchange was cut, on all ranks
+  Span span;           // of the statement that it serves
 };
 
 // Its parts travel while the statements [before, end) run: what it reads is set before they do, and
@@ -46,7 +47,7 @@ struct PlacedExchange {
 };
 
 // A tensor whose elements are those of a box of another one. The parts of a tensor share no cell
-// and together are all of it; statements set them, and it is set once they are.
+// and together are all of it; statements or exchanges set them, and it is set once they are.
 struct PartOfTensor {
   TensorId part, whole;
   std::vector<int64_t> at;  // the place of its first cell

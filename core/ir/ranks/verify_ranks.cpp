@@ -31,6 +31,7 @@ void verify_exchange(const std::vector<RankProgram>& ranks, size_t e) {
     const Exchange& exchange = rank.exchanges[e].what;
     internal_check(exchange.reduction == ranks[0].exchanges[e].what.reduction,
                    "ranks: another reduction");
+    internal_check(exchange.piece == ranks[0].exchanges[e].what.piece, "ranks: another piece");
     received.push_back(by_rank(exchange.receives, ranks.size()));
   }
   for (size_t s = 0; s < ranks.size(); ++s) {

@@ -1,5 +1,6 @@
 #include "runtime/cli/ranks/mesh_commands.h"
 
+#include "core/distribute/overlap/pieces/in_pieces.h"
 #include "runtime/cli/commands.h"
 #include "runtime/cli/conform.h"
 #include "runtime/cli/ranks/rank_commands.h"
@@ -22,23 +23,39 @@ Division divided(const LoadedProgram& program, const std::vector<InputLayout>& i
   });
 }
 
-OverlapOptions overlap_of(const Engine& engine, const MeshArguments& arguments) {
+OverlapOptions overlap_of(const std::shared_ptr<Engine>& engine, const MeshArguments& arguments) {
   OverlapOptions options;
-  options.mode = overlap_on(engine, *overlap_named(arguments.overlap));
+  size_t ranks = mesh_of(arguments.mesh, "--mesh").ranks();
+  options.on_device = engine->session() != nullptr && LocalRanks(engine, ranks).is_linked();
+  options.mode = overlap_on(*engine, *overlap_named(arguments.overlap), options.on_device);
   options.links.any = arguments.link;
-  if (!engine.options().deterministic) options.rates = rank_rates(engine.target());
+  if (!engine->options().deterministic) options.rates = rank_rates(engine->target());
   return options;
+}
+
+std::vector<RankProgram> overlapped_ranks(const std::shared_ptr<Engine>& engine,
+                                          const PartitionedProgram& parts,
+                                          const MeshArguments& arguments) {
+  OverlapOptions options = overlap_of(engine, arguments);
+  PartitionedProgram pieces = in_pieces(parts, options).parts;
+  std::vector<RankProgram> ranks;
+  for (size_t r = 0; r < pieces.ranks.size(); ++r) {
+    ranks.push_back(overlapped(pieces, r, options).program);
+  }
+  return ranks;
 }
 
 std::string explained_overlap(const LoadedProgram& program, const Division& division,
                               const MeshArguments& arguments) {
-  const PartitionedProgram& parts = division.parts;
-  OverlapOptions options = overlap_of(*program.engine(), arguments);
+  OverlapOptions options = overlap_of(program.engine(), arguments);
+  PiecewiseProgram pieces = in_pieces(division.parts, options);
   std::vector<std::vector<Travel>> travels;
-  for (size_t r = 0; r < parts.ranks.size(); ++r) {
-    travels.push_back(overlapped(parts, r, options).travels);
+  for (size_t r = 0; r < pieces.parts.ranks.size(); ++r) {
+    travels.push_back(overlapped(pieces.parts, r, options).travels);
   }
-  return explain_overlap(travels, exchange_names(parts, *program.program().source));
+  const Source& source = *program.program().source;
+  return explain_pieces(pieces.pieces, exchange_names(division.parts, source)) +
+         explain_overlap(travels, exchange_names(pieces.parts, source));
 }
 
 LocalMesh mesh_for(const LoadedProgram& program, const std::vector<HostTensor>& inputs,
@@ -50,7 +67,7 @@ LocalMesh mesh_for(const LoadedProgram& program, const std::vector<HostTensor>& 
       ranks = std::make_shared<LocalRanks>(program.engine(), parts.parts.ranks.size());
     }
     return LocalMesh(ranks, source, parts.program, std::move(parts.parts),
-                     overlap_of(*program.engine(), arguments));
+                     overlap_of(program.engine(), arguments));
   });
 }
 

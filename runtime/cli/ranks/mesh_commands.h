@@ -29,7 +29,11 @@ Division divided(const LoadedProgram& program, const std::vector<InputLayout>& i
                  const MeshArguments& arguments);
 
 // What the arguments say of exchanges that travel while ranks compute.
-OverlapOptions overlap_of(const Engine& engine, const MeshArguments& arguments);
+OverlapOptions overlap_of(const std::shared_ptr<Engine>& engine, const MeshArguments& arguments);
+// The programs of all ranks as they are run.
+std::vector<RankProgram> overlapped_ranks(const std::shared_ptr<Engine>& engine,
+                                          const PartitionedProgram& parts,
+                                          const MeshArguments& arguments);
 
 // What travels while ranks compute, for a reader.
 std::string explained_overlap(const LoadedProgram& program, const Division& division,

@@ -18,8 +18,9 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t kMostQueued = 512;
 // How often the other ranks and this thread's control are asked.
 constexpr std::chrono::milliseconds kAsked(1);
-// How long a wait only looks, and how long it then rests between two looks.
-constexpr std::chrono::microseconds kSpinning(200), kPause(20);
+// How long a wait only looks, as waits of the driver do, and how long it then rests between two
+// looks: a rest of 20 us takes some 70.
+constexpr std::chrono::microseconds kSpinning(20'000), kPause(20);
 // How long ranks that gave up wait for each other's word: who then says nothing is silent.
 constexpr double kWordSeconds = 2;
 // How long a rank whose link fails waits for another's word why.
@@ -50,39 +51,44 @@ void located(Span where, Work&& work) {
 
 }  // namespace
 
-void DeviceExchanges::exchange(std::span<const LinkPart> sent, std::span<const LinkPart> received,
-                               const std::string& what, Span where) {
-  if (end_.link() == nullptr) {
-    located(where, [&] { staged(sent, received, what); });
-  } else {
-    linked(sent, received, what, where);
-  }
+std::optional<size_t> DeviceExchanges::exchange(std::span<const LinkPart> sent,
+                                                std::span<const LinkPart> received, LinkManner how,
+                                                const std::string& what, Span where) {
+  if (end_.link() != nullptr) return linked(sent, received, how, what, where);
+  located(where, [&] { staged(sent, received, what); });
+  return std::nullopt;
 }
 
-void DeviceExchanges::exchange(const LinkCollective& collective, const std::string& what,
-                               Span where) {
-  started([&](DeviceLink& link) { link.start(collective); }, what, where);
+std::optional<size_t> DeviceExchanges::exchange(const LinkCollective& collective, LinkLane lane,
+                                                const std::string& what, Span where) {
+  return started([&](DeviceLink& link) { return link.start(collective, lane); }, what, where);
 }
 
-void DeviceExchanges::linked(std::span<const LinkPart> sent, std::span<const LinkPart> received,
-                             const std::string& what, Span where) {
+void DeviceExchanges::await(size_t number, Span where) {
+  located(where, [&] { end_.link()->await(number); });
+}
+
+std::optional<size_t> DeviceExchanges::linked(std::span<const LinkPart> sent,
+                                              std::span<const LinkPart> received, LinkManner how,
+                                              const std::string& what, Span where) {
   auto moves_bytes = [](const LinkPart& part) { return part.bytes != 0; };
   bool any = std::ranges::any_of(sent, moves_bytes) || std::ranges::any_of(received, moves_bytes);
-  if (any || end_.is_dead()) {
-    started([&](DeviceLink& link) { link.start(sent, received); }, what, where);
-  }
+  if (!any && !end_.is_dead()) return std::nullopt;
+  return started([&](DeviceLink& link) { return link.start(sent, received, how); }, what, where);
 }
 
-void DeviceExchanges::started(const std::function<void(DeviceLink&)>& start,
-                              const std::string& what, Span where) {
+size_t DeviceExchanges::started(const std::function<size_t(DeviceLink&)>& start,
+                                const std::string& what, Span where) {
   if (end_.is_dead()) {
     fail(Stage::run, "rank", where, "the mesh failed before the " + what);
   }
   DeviceLink& link = *end_.link();
   if (started_.empty()) before_ = link.progress().done;
   Started& now = started_.emplace_back(Started{what, where});
-  located(where, [&] { start(link); });
+  size_t number = 0;
+  located(where, [&] { number = start(link); });
   wait(now, [&] { return link.is_given(); }, [] { return false; });
+  return number;
 }
 
 void DeviceExchanges::before_kernels(size_t count) {

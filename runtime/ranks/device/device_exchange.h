@@ -1,8 +1,9 @@
-// The exchanges of one run on a device: started on its stream, and waited for with an eye on the
+// The exchanges of one run on a device: started on its streams, and waited for with an eye on the
 // other ranks.
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,13 +19,16 @@ class DeviceExchanges {
   DeviceExchanges(Transport& transport, DeviceEnd& end) : transport_(transport), end_(end) {}
 
   // Parts are in the device's memory. What they are sent from may change, and what they are
-  // received in is there, for work that the stream is given from now on. `where` in the program's
-  // text errors belong. Throws Failure (run): "rank" as Transport::exchange does, "nccl"; the link
-  // is then to be ended.
-  void exchange(std::span<const LinkPart> sent, std::span<const LinkPart> received,
-                const std::string& what, Span where);
+  // received in is there, for work that the session's own stream is given from now on, or behind
+  // await() of the number that is returned: the exchange runs beside that stream then. Nothing is
+  // returned where nothing is under way. `where` in the program's text errors belong. Throws
+  // Failure (run): "rank" as Transport::exchange does, "nccl"; the link is then to be ended.
+  std::optional<size_t> exchange(std::span<const LinkPart> sent, std::span<const LinkPart> received,
+                                 LinkManner how, const std::string& what, Span where);
   // The same of a link's own, which is there.
-  void exchange(const LinkCollective& collective, const std::string& what, Span where);
+  std::optional<size_t> exchange(const LinkCollective& collective, LinkLane lane,
+                                 const std::string& what, Span where);
+  void await(size_t number, Span where);
   // Before the stream is given so many kernels: a stream that holds too many waits, and with it its
   // thread.
   void before_kernels(size_t count);
@@ -36,9 +40,10 @@ class DeviceExchanges {
     std::string what;
     Span where;
   };
-  void linked(std::span<const LinkPart> sent, std::span<const LinkPart> received,
-              const std::string& what, Span where);
-  void started(const std::function<void(DeviceLink&)>& start, const std::string& what, Span where);
+  std::optional<size_t> linked(std::span<const LinkPart> sent, std::span<const LinkPart> received,
+                               LinkManner how, const std::string& what, Span where);
+  size_t started(const std::function<size_t(DeviceLink&)>& start, const std::string& what,
+                 Span where);
   void staged(std::span<const LinkPart> sent, std::span<const LinkPart> received,
               const std::string& what);
   // Until `is_over`; `moves` says whether anything has changed since it was asked.

@@ -203,18 +203,28 @@ void DeviceStore::pack(size_t exchange, size_t i, const std::byte* source, std::
 void DeviceStore::begin(size_t exchange, const std::byte* source, const std::vector<Part>& sent,
                         const std::vector<Part>& received, std::byte* result) {
   const Exchange& what = of_.program().exchanges[exchange].what;
+  const std::string& name = of_.names()[exchange];
+  LinkLane lane = lane_of(exchange);
+  std::optional<size_t> number;
   if (std::optional<Collective> collective = collective_of(exchange)) {
     DType type = of_.program().program.tensors[what.source].type;
     bool gathers = collective->kind == LinkCollective::Kind::all_gather;
-    exchanges_.exchange(
+    number = exchanges_.exchange(
         {collective->kind, type, collective->elements, gathers ? sent[0].data : source, result},
-        of_.names()[exchange], what.span);
-    return;
+        lane, name, what.span);
+  } else {
+    std::vector<LinkPart> out, in;
+    for (const Part& part : sent) out.push_back({part.rank, part.data, part.bytes});
+    for (const Part& part : received) in.push_back({part.rank, part.data, part.bytes});
+    number = exchanges_.exchange(out, in, {lane, what.piece}, name, what.span);
   }
-  std::vector<LinkPart> out, in;
-  for (const Part& part : sent) out.push_back({part.rank, part.data, part.bytes});
-  for (const Part& part : received) in.push_back({part.rank, part.data, part.bytes});
-  exchanges_.exchange(out, in, of_.names()[exchange], what.span);
+  if (number && lane == LinkLane::beside) beside_[exchange] = *number;
+}
+
+void DeviceStore::end(size_t exchange) {
+  auto beside = beside_.find(exchange);
+  if (beside == beside_.end()) return;
+  exchanges_.await(beside->second, of_.program().exchanges[exchange].what.span);
 }
 
 void DeviceStore::unpack(size_t exchange, const std::vector<const std::byte*>& parts,

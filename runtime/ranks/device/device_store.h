@@ -65,10 +65,11 @@ class DeviceStore final : public RankStore {
   void run_segment(size_t segment, std::vector<TensorView> inputs,
                    std::vector<TensorView> outputs) override;
   void pack(size_t exchange, size_t i, const std::byte* source, std::byte* part) override;
-  // Exchanges and kernels share a stream: they follow each other there.
+  // One that travels runs on a stream of its own beside kernels; others follow each other and them
+  // on one stream.
   void begin(size_t exchange, const std::byte* source, const std::vector<Part>& sent,
              const std::vector<Part>& received, std::byte* result) override;
-  void end(size_t) override {}
+  void end(size_t exchange) override;
   void unpack(size_t exchange, const std::vector<const std::byte*>& parts,
               std::byte* result) override;
   void finish() override;
@@ -83,6 +84,9 @@ class DeviceStore final : public RankStore {
     return end_->link() == nullptr ? std::nullopt : of_.collective(exchange);
   }
   std::byte* temporary(size_t bytes);
+  LinkLane lane_of(size_t exchange) const {
+    return of_.program().exchanges[exchange].travels() ? LinkLane::beside : LinkLane::in_line;
+  }
 
   const RankExecutable& of_;
   const DevicePlan& plan_;
@@ -96,6 +100,7 @@ class DeviceStore final : public RankStore {
   };
   std::vector<Output> outputs_;  // that are not written where they are
   DeviceExchanges exchanges_;
+  std::map<size_t, size_t> beside_;  // exchanges that travel: their numbers of the link's
 };
 
 }  // namespace tile

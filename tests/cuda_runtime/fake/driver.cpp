@@ -173,6 +173,23 @@ EXPORT int fake_cuda_first_arguments() {
   state().first_arguments.clear();
   return count;
 }
+// Whether devices reach each other's memory.
+EXPORT void fake_cuda_peers(int reach) {
+  std::lock_guard lock(state().mutex);
+  state().reaches_peers = reach != 0;
+}
+// Every thread keeps from now on what it gives streams; and what this thread has kept.
+EXPORT void fake_cuda_trace(int on) {
+  std::lock_guard lock(state().mutex);
+  state().traces = on != 0;
+  if (on == 0) state().traced.clear();
+}
+EXPORT const char* fake_cuda_traced() {
+  std::lock_guard lock(state().mutex);
+  return state().traced[std::this_thread::get_id()].text.c_str();
+}
+// For the NCCL of the tests.
+EXPORT void fake_cuda_note(const char* what, CUstream stream) { note(what, stream); }
 // Objects of every kind that are made and not destroyed.
 EXPORT int fake_cuda_live() {
   std::lock_guard lock(state().mutex);

@@ -42,6 +42,26 @@ CUcontext current_context() {
   return contexts_of_thread().empty() ? nullptr : contexts_of_thread().back();
 }
 
+void note(const std::string& what, CUstream stream) {
+  std::lock_guard lock(state().mutex);
+  if (!state().traces) return;
+  const char* where = state().beside.contains(stream) ? " beside" : "";
+  state().traced[std::this_thread::get_id()].text += what + where + "\n";
+}
+void note_event(const char* what, CUevent event, CUstream stream) {
+  int number = 0;
+  {
+    std::lock_guard lock(state().mutex);
+    if (!state().traces) return;
+    Trace& trace = state().traced[std::this_thread::get_id()];
+    bool records = what[0] == 'r';
+    int& known = trace.numbers[event];
+    if (records || known == 0) known = ++trace.events;
+    number = known;
+  }
+  note(what + (" " + std::to_string(number)), stream);
+}
+
 bool records(CUstream stream) {
   std::lock_guard lock(state().mutex);
   return state().recording.contains(stream);

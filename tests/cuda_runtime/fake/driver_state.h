@@ -10,6 +10,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace tile_fake {
@@ -21,6 +22,14 @@ struct Failing {
 
 // TILE_FAKE_GPUS says how many GPUs there are, for programs that no test steers.
 int devices_of_environment();
+
+// What one thread gave streams, in order, while a test asks for it: a line for each piece of work,
+// and for each event that is recorded or waited for, by its number in this trace.
+struct Trace {
+  std::string text;
+  std::map<CUevent, int> numbers;
+  int events = 0;  // that were recorded, or waited for alone
+};
 
 struct State {
   std::mutex mutex;
@@ -36,6 +45,10 @@ struct State {
   std::map<void*, CUcontext> owners;    // of modules and streams
   std::map<void*, CUmemoryPool> pools;  // of memory
   std::map<CUevent, int> recorded;      // events, by how many their thread recorded before
+  bool reaches_peers = true;
+  bool traces = false;
+  std::map<std::thread::id, Trace> traced;
+  std::set<CUstream> beside;  // streams that were made with a priority
   bool holds_events = false;
   using Work = std::vector<std::function<void()>>;
   std::map<CUstream, Work> recording;  // streams that record
@@ -51,6 +64,9 @@ CUresult enter(const char* name);
 #define ENTER(name) \
   if (CUresult entered = enter(#name); entered != CUDA_SUCCESS) return entered
 // clang-format on
+
+void note(const std::string& what, CUstream stream);
+void note_event(const char* what, CUevent event, CUstream stream);
 
 // A handle of this kind, and its end.
 template <class Handle>

@@ -8,7 +8,7 @@
 namespace tile_fake {
 
 CUresult fake_cuDeviceCanAccessPeer(int* can, CUdevice, CUdevice) {
-  *can = 1;
+  *can = state().reaches_peers ? 1 : 0;
   return enter("cuDeviceCanAccessPeer");
 }
 CUresult fake_cuMemPoolSetAccess(CUmemoryPool, const CUmemAccessDesc*, size_t) {
@@ -61,8 +61,11 @@ CUresult fake_cuMemAllocFromPoolAsync(CUdeviceptr* memory, size_t bytes, CUmemor
 }
 CUresult fake_cuMemFreeAsync(CUdeviceptr memory, CUstream) {
   auto* data = reinterpret_cast<void*>(memory);
-  for (const auto& [graph, all] : state().memory_of_graphs) {
-    if (std::find(all.begin(), all.end(), data) != all.end()) return CUDA_SUCCESS;
+  {
+    std::lock_guard lock(state().mutex);
+    for (const auto& [graph, all] : state().memory_of_graphs) {
+      if (std::find(all.begin(), all.end(), data) != all.end()) return CUDA_SUCCESS;
+    }
   }
   return drop_memory(data);
 }
@@ -78,6 +81,7 @@ CUresult fake_cuMemcpyDtoHAsync(void* to, CUdeviceptr from, size_t bytes, CUstre
 }
 CUresult fake_cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
   ENTER(cuMemcpyDtoDAsync);
+  note("copy", stream);
   give(stream, [=] {
     std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
   });
@@ -85,6 +89,7 @@ CUresult fake_cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, 
 }
 CUresult fake_cuMemcpy3DAsync(const CUDA_MEMCPY3D* given, CUstream stream) {
   ENTER(cuMemcpy3DAsync);
+  note("copy", stream);
   CUDA_MEMCPY3D c = *given;
   bool device = c.srcMemoryType == CU_MEMORYTYPE_DEVICE && c.dstMemoryType == CU_MEMORYTYPE_DEVICE;
   bool fits = c.srcPitch >= c.WidthInBytes && c.dstPitch >= c.WidthInBytes &&
@@ -103,6 +108,7 @@ CUresult fake_cuMemcpy3DAsync(const CUDA_MEMCPY3D* given, CUstream stream) {
 }
 CUresult fake_cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream) {
   ENTER(cuMemsetD8Async);
+  note("clear", stream);
   give(stream, [=] { std::memset(reinterpret_cast<void*>(to), value, bytes); });
   return CUDA_SUCCESS;
 }

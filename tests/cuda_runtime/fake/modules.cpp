@@ -96,6 +96,7 @@ CUresult fake_cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function
                                void**) {
   ENTER(cuLaunchKernelEx);
   if (config->hStream == CU_STREAM_PER_THREAD) enter("stream of the thread");
+  note("launch", config->hStream);
   auto* kernel = reinterpret_cast<Kernel*>(function);
   for (void* object : {static_cast<void*>(kernel->module), static_cast<void*>(config->hStream)}) {
     std::lock_guard lock(state().mutex);

@@ -79,6 +79,7 @@ struct Call {
   Communicator* comm;
   bool sends;
   Part part;
+  CUstream stream;
 };
 // A collective: an all-gather, or sums, of which each rank gets its part or all.
 struct Collective {
@@ -102,6 +103,16 @@ int enter(const char* name, int rank) {
   int result = it->second.result;
   s.failing.erase(it);
   return result;
+}
+
+// In the driver's trace.
+void note(const char* what, CUstream stream) {
+  void* driver = dlopen(std::getenv("TILE_CUDA_DRIVER"), RTLD_NOW | RTLD_NOLOAD);
+  if (driver == nullptr) return;
+  void* function = dlsym(driver, "fake_cuda_note");
+  if (function != nullptr)
+    reinterpret_cast<void (*)(const char*, CUstream)>(function)(what, stream);
+  dlclose(driver);
 }
 
 void* current_context() {
@@ -173,7 +184,7 @@ void run(const Call& call) {
       call.part.data, call.part.data + call.part.bytes);
 }
 
-int add(const char* name, Communicator* comm, bool sends, Part part) {
+int add(const char* name, Communicator* comm, bool sends, Part part, CUstream stream) {
   State& s = state();
   {
     std::lock_guard lock(s.mutex);
@@ -181,7 +192,7 @@ int add(const char* name, Communicator* comm, bool sends, Part part) {
     if (!s.live.contains(comm) || part.rank == comm->rank) return kInvalidArgument;
   }
   if (depth == 0) return kInvalidUsage;  // nobody here calls it so
-  group.push_back({comm, sends, part});
+  group.push_back({comm, sends, part, stream});
   return kInProgress;
 }
 
@@ -192,7 +203,8 @@ size_t width_of(int type) {
 
 // Everybody gives everybody, itself too, a part; those that come are put in place, or added up in
 // the order of the ranks.
-int collect(const char* name, Communicator* comm, const Collective& what) {
+int collect(const char* name, Communicator* comm, const Collective& what, CUstream stream) {
+  note("collective", stream);
   State& s = state();
   std::lock_guard lock(s.mutex);
   if (int result = enter(name, comm->rank); result != kSuccess) return result;
@@ -275,6 +287,7 @@ EXPORT int ncclGroupEnd() {
   if (--depth > 0) return kSuccess;
   std::vector<Call> calls = std::move(group);
   group.clear();
+  if (!calls.empty()) note("parts", calls[0].stream);
   std::lock_guard lock(state().mutex);
   int rank = calls.empty() ? -1 : calls[0].comm->rank;
   if (int result = enter("ncclGroupEnd", rank); result != kSuccess) return result;
@@ -282,29 +295,30 @@ EXPORT int ncclGroupEnd() {
   return kInProgress;
 }
 EXPORT int ncclSend(const void* data, size_t bytes, int type, int rank, Communicator* comm,
-                    CUstream) {
+                    CUstream stream) {
   if (type != 0) return kInvalidArgument;
-  return add("ncclSend", comm, true,
-             {rank, static_cast<char*>(const_cast<void*>(data)), bytes, -1});
+  return add("ncclSend", comm, true, {rank, static_cast<char*>(const_cast<void*>(data)), bytes, -1},
+             stream);
 }
-EXPORT int ncclRecv(void* data, size_t bytes, int type, int rank, Communicator* comm, CUstream) {
+EXPORT int ncclRecv(void* data, size_t bytes, int type, int rank, Communicator* comm,
+                    CUstream stream) {
   if (type != 0) return kInvalidArgument;
-  return add("ncclRecv", comm, false, {rank, static_cast<char*>(data), bytes, -1});
+  return add("ncclRecv", comm, false, {rank, static_cast<char*>(data), bytes, -1}, stream);
 }
 
 EXPORT int ncclAllGather(const void* from, void* to, size_t count, int type, Communicator* comm,
-                         CUstream) {
-  return collect("ncclAllGather", comm, {true, false, count, type, from, to});
+                         CUstream stream) {
+  return collect("ncclAllGather", comm, {true, false, count, type, from, to}, stream);
 }
 EXPORT int ncclReduceScatter(const void* from, void* to, size_t count, int type, int sum,
-                             Communicator* comm, CUstream) {
+                             Communicator* comm, CUstream stream) {
   if (sum != 0) return kInvalidArgument;
-  return collect("ncclReduceScatter", comm, {false, true, count, type, from, to});
+  return collect("ncclReduceScatter", comm, {false, true, count, type, from, to}, stream);
 }
 EXPORT int ncclAllReduce(const void* from, void* to, size_t count, int type, int sum,
-                         Communicator* comm, CUstream) {
+                         Communicator* comm, CUstream stream) {
   if (sum != 0) return kInvalidArgument;
-  return collect("ncclAllReduce", comm, {false, false, count, type, from, to});
+  return collect("ncclAllReduce", comm, {false, false, count, type, from, to}, stream);
 }
 
 // The call of this name by this rank (-1: any) returns `result` after `after` more successes, once;

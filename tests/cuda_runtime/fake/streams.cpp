@@ -49,13 +49,20 @@ CUresult fake_cuGraphLaunch(CUgraphExec graph, CUstream) {
   return CUDA_SUCCESS;
 }
 CUresult fake_cuGraphDestroy(CUgraph graph) {
-  state().graphs.erase(graph);
+  {
+    std::lock_guard lock(state().mutex);
+    state().graphs.erase(graph);
+  }
   return drop("graph", graph);
 }
 CUresult fake_cuGraphExecDestroy(CUgraphExec graph) {
-  state().graphs.erase(graph);
-  for (void* data : state().memory_of_graphs[graph]) drop_memory(data);
-  state().memory_of_graphs.erase(graph);
+  std::vector<void*> memory;
+  {
+    std::lock_guard lock(state().mutex);
+    state().graphs.erase(graph);
+    if (auto known = state().memory_of_graphs.extract(graph)) memory = std::move(known.mapped());
+  }
+  for (void* data : memory) drop_memory(data);
   return drop("executable graph", graph);
 }
 
@@ -66,7 +73,30 @@ CUresult fake_cuStreamCreate(CUstream* stream, unsigned) {
   state().owners[*stream] = current_context();
   return made;
 }
-CUresult fake_cuStreamDestroy(CUstream stream) { return drop("stream", stream); }
+CUresult fake_cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int) {
+  ENTER(cuStreamCreateWithPriority);
+  CUresult made = fake_cuStreamCreate(stream, flags);
+  std::lock_guard lock(state().mutex);
+  if (made == CUDA_SUCCESS) state().beside.insert(*stream);
+  return made;
+}
+CUresult fake_cuCtxGetStreamPriorityRange(int* least, int* most) {
+  *least = 0;
+  *most = -5;
+  return enter("cuCtxGetStreamPriorityRange");
+}
+CUresult fake_cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
+  ENTER(cuStreamWaitEvent);
+  note_event("wait", event, stream);
+  return CUDA_SUCCESS;
+}
+CUresult fake_cuStreamDestroy(CUstream stream) {
+  {
+    std::lock_guard lock(state().mutex);
+    state().beside.erase(stream);
+  }
+  return drop("stream", stream);
+}
 CUresult fake_cuStreamSynchronize(CUstream stream) {
   if (records(stream)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   return enter("cuStreamSynchronize");
@@ -75,9 +105,10 @@ CUresult fake_cuEventCreate(CUevent* event, unsigned) {
   ENTER(cuEventCreate);
   return make("event", event);
 }
-CUresult fake_cuEventRecord(CUevent event, CUstream) {
+CUresult fake_cuEventRecord(CUevent event, CUstream stream) {
   thread_local int count = 0;
   ENTER(cuEventRecord);
+  note_event("record", event, stream);
   std::lock_guard lock(state().mutex);
   state().recorded[event] = count++;
   return CUDA_SUCCESS;

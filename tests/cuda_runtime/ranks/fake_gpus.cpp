@@ -54,6 +54,7 @@ void OnFakeGpus::SetUp() {
   OnFakeDevice::SetUp();
   setenv("TILE_NCCL", TILE_FAKE_NCCL, 1);
   fake_driver().set(13000, kGpus);
+  fake_driver().peers(1);
   fake_nccl().reset(22809);
 }
 void OnFakeGpus::TearDown() {

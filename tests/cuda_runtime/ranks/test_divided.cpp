@@ -3,11 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/distribute/overlap/pieces/in_pieces.h"
 #include "core/interpret/interpret.h"
 #include "core/passes/bind/bind.h"
 #include "runtime/ranks/local_mesh.h"
 #include "tests/cuda_runtime/ranks/fake_gpus.h"
 #include "tests/distribute/random_layouts.h"
+#include "tests/distribute/random_products.h"
 #include "tests/distribute/sharded_run.h"
 #include "tests/random/agreement/agreement.h"
 #include "tests/random/random_program.h"
@@ -22,7 +24,7 @@ using ::testing::Not;
 class DividedOnGpus : public OnFakeGpus {
  protected:
   // The next seeds whose programs are on so few ranks as there are GPUs.
-  void expect_same_values(uint64_t first, int programs) {
+  void expect_same_values(uint64_t first, int programs, Overlap overlap = Overlap::never) {
     std::shared_ptr<Engine> gpus = engine();
     for (uint64_t seed = first; programs > 0; ++seed) {
       RandomCase drawn = random_case(seed);
@@ -35,7 +37,8 @@ class DividedOnGpus : public OnFakeGpus {
       SCOPED_TRACE("seed " + std::to_string(seed) + ", mesh " + layouts.mesh + "\n" +
                    layouts.layouts + drawn.text);
       try {
-        LocalMesh mesh(gpus, source, program, divided(program, layouts.mesh, layouts.layouts));
+        LocalMesh mesh(gpus, source, program, divided(program, layouts.mesh, layouts.layouts),
+                       {overlap, {}, {}});
         Interpretation expected = interpret(program, drawn.inputs, {}, true);
         for (int run = 0; run < 2; ++run) {
           EXPECT_EQ(difference(expected, mesh.run(drawn.inputs), drawn.exact), "");
@@ -45,9 +48,56 @@ class DividedOnGpus : public OnFakeGpus {
       }
     }
   }
+
+  // Contractions of divided factors, most of them with exchanges in pieces.
+  void expect_same_products(uint64_t first, int programs) {
+    std::shared_ptr<Engine> gpus = engine();
+    for (uint64_t seed = first; programs > 0; ++seed) {
+      RandomProducts drawn = random_products(seed, true);
+      if (mesh_of(drawn.mesh, "mesh").ranks() > static_cast<size_t>(kGpus)) continue;
+      --programs;
+      SCOPED_TRACE("seed " + std::to_string(seed) + ", " + drawn.text());
+      try {
+        PartitionedProgram parts = divided(drawn.program, drawn.mesh, drawn.layouts);
+        pieces_ += in_pieces(parts, kAlways).pieces.size();
+        LocalMesh mesh(gpus, drawn.source, drawn.program, parts, kAlways);
+        Interpretation expected = interpret(drawn.program, drawn.inputs, {}, true);
+        for (int run = 0; run < 2; ++run) {
+          EXPECT_EQ(difference(expected, mesh.run(drawn.inputs), true), "");
+        }
+      } catch (const Failure& failure) {
+        ADD_FAILURE() << failure.diagnostic().message;
+      }
+    }
+  }
+
+  const OverlapOptions kAlways{Overlap::always, {}, {}};
+  size_t pieces_ = 0;  // exchanges that were in pieces
 };
 
 constexpr int kPrograms = 12;
+
+TEST_F(DividedOnGpus, ProductsInPiecesByCopyEngines) {
+  expect_same_products(300, kPrograms);
+  EXPECT_GT(pieces_, 5U);
+}
+
+TEST_F(DividedOnGpus, ProductsInPiecesOverNccl) {
+  fake_driver().peers(0);
+  expect_same_products(300, kPrograms);
+  EXPECT_GT(fake_nccl().calls("ncclSend"), 10);
+}
+
+TEST_F(DividedOnGpus, ProductsInPiecesThroughTheHost) {
+  setenv("TILE_NCCL", "off", 1);
+  expect_same_products(300, 4);
+}
+
+TEST_F(DividedOnGpus, RandomProgramsThatTravel) {
+  expect_same_values(150, kPrograms, Overlap::always);
+  fake_driver().peers(0);
+  expect_same_values(170, kPrograms, Overlap::always);
+}
 
 TEST_F(DividedOnGpus, RandomProgramsOverNccl) {
   int before = fake_driver().calls("cuMemHostAlloc");
@@ -174,7 +224,8 @@ TEST_F(DividedOnGpus, WhatTravelsOnAStreamHasTheSameValues) {
                         DType::f32,
                         Overlap::always});
   }
-  EXPECT_EQ(overlap_on(*engine(), Overlap::automatic), Overlap::never);
+  EXPECT_EQ(overlap_on(*engine(), Overlap::automatic, false), Overlap::never);
+  EXPECT_EQ(overlap_on(*engine(), Overlap::automatic, true), Overlap::automatic);
 }
 
 }  // namespace

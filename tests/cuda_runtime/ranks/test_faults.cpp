@@ -34,6 +34,7 @@ class FaultsOnGpus : public OnFakeGpus, public ::testing::WithParamInterface<boo
   std::unique_ptr<MeshProgram> compiled(const std::shared_ptr<Engine>& gpu,
                                         const std::shared_ptr<RankMesh>& mesh) const {
     MeshProgramOptions what{{{DType::f32, {6, 6}}, {DType::f32, {6, 6}}}, "A[x, *] B[*, x]"};
+    what.overlap = overlap_;
     return std::make_unique<MeshProgram>(gpu, source_, mesh, what);
   }
   // Keeps where errors are.
@@ -56,6 +57,31 @@ class FaultsOnGpus : public OnFakeGpus, public ::testing::WithParamInterface<boo
                      [&](const auto& gpu, const auto& ranks) { run(*compiled(gpu, ranks)); });
   }
 
+  // So that ranks which wait for each other for a short time only find them in the cache.
+  void compile_kernels(const std::string& mesh) {
+    errors_of(mesh, 30, [&](const auto& gpu, const auto& ranks) { compiled(gpu, ranks); });
+  }
+  // Of runs in which one call of the driver fails.
+  void expect_error_or_values(const std::string& name, int after) {
+    SCOPED_TRACE(name + " after " + std::to_string(after));
+    std::vector<std::string> errors = errors_of("x=2", 30, [&](const auto& gpu, const auto& mesh) {
+      if (name == "cuMemPoolSetAccess") {
+        if (mesh->rank() == 0) fake_driver().fail(name.c_str(), CUDA_ERROR_INVALID_VALUE, after);
+        mesh->meet("test");
+      }
+      std::unique_ptr<MeshProgram> program = compiled(gpu, mesh);
+      mesh->meet("test");
+      if (mesh->rank() == 0) fake_driver().fail(name.c_str(), CUDA_ERROR_INVALID_VALUE, after);
+      mesh->meet("test");
+      run(*program);
+    });
+    fake_driver().fail(name.c_str(), CUDA_SUCCESS, 0);
+    for (const std::string& error : errors) {
+      EXPECT_THAT(error, ::testing::AnyOf("", HasSubstr("cuda: "), HasSubstr("rank: ")));
+    }
+  }
+
+  Overlap overlap_ = Overlap::automatic;
   std::shared_ptr<const Program> source_;
   std::array<size_t, kGpus> lines_{};
 };
@@ -108,6 +134,7 @@ TEST_P(FaultsOnGpus, AnErrorWhileItRunsEndsAllRanks) {
 }
 
 TEST_P(FaultsOnGpus, ARankThatIsSilentIsNamedByAllOthers) {
+  compile_kernels("x=4");
   std::vector<std::string> errors = errors_of("x=4", 0.5, [&](const auto& gpu, const auto& mesh) {
     std::unique_ptr<MeshProgram> program = compiled(gpu, mesh);
     if (mesh->rank() != 2) run(*program);
@@ -117,6 +144,37 @@ TEST_P(FaultsOnGpus, ARankThatIsSilentIsNamedByAllOthers) {
     EXPECT_EQ(errors[other],
               std::string("rank: rank 2 of 4 was silent for 0.5 s in the ") + kGather);
     EXPECT_EQ(lines_[other], 2U);
+  }
+}
+
+// By copy engines, and over NCCL.
+TEST_P(FaultsOnGpus, ASilentRankIsNamedWherePiecesTravel) {
+  overlap_ = Overlap::always;
+  for (int peers : {1, 0}) {
+    fake_driver().peers(peers);
+    compile_kernels("x=3");
+    std::vector<std::string> errors = errors_of("x=3", 0.5, [&](const auto& gpu, const auto& mesh) {
+      std::unique_ptr<MeshProgram> program = compiled(gpu, mesh);
+      if (mesh->rank() != 2) run(*program);
+    });
+    EXPECT_EQ(errors[2], "");
+    for (size_t other : {0U, 1U}) {
+      EXPECT_EQ(errors[other],
+                std::string("rank: rank 2 of 3 was silent for 0.5 s in the ") + kGather);
+      EXPECT_EQ(lines_[other], 2U);
+    }
+  }
+}
+
+TEST_P(FaultsOnGpus, EveryCallOfTheDriverMayFailBesideKernels) {
+  overlap_ = Overlap::always;
+  for (int peers : {1, 0}) {
+    fake_driver().peers(peers);
+    for (const char* name :
+         {"cuStreamCreateWithPriority", "cuCtxGetStreamPriorityRange", "cuStreamWaitEvent",
+          "cuMemcpyDtoDAsync", "cuEventRecord", "cuEventCreate", "cuEventQuery"}) {
+      for (int after = 0; after < 4; ++after) expect_error_or_values(name, after);
+    }
   }
 }
 
@@ -191,24 +249,7 @@ TEST_P(FaultsOnGpus, EveryCallOfTheDriverMayFail) {
   for (const char* name :
        {"cuMemAllocFromPoolAsync", "cuMemcpy3DAsync", "cuEventRecord", "cuEventQuery",
         "cuLaunchKernelEx", "cuMemcpyDtoDAsync", "cuMemPoolSetAccess", "cuEventCreate"}) {
-    for (int after = 0; after < 3; ++after) {
-      std::vector<std::string> errors =
-          errors_of("x=2", 30, [&](const auto& gpu, const auto& mesh) {
-            if (std::string(name) == "cuMemPoolSetAccess") {
-              if (mesh->rank() == 0) fake_driver().fail(name, CUDA_ERROR_INVALID_VALUE, after);
-              mesh->meet("test");
-            }
-            std::unique_ptr<MeshProgram> program = compiled(gpu, mesh);
-            mesh->meet("test");
-            if (mesh->rank() == 0) fake_driver().fail(name, CUDA_ERROR_INVALID_VALUE, after);
-            mesh->meet("test");
-            run(*program);
-          });
-      fake_driver().fail(name, CUDA_SUCCESS, 0);
-      for (const std::string& error : errors) {
-        EXPECT_THAT(error, ::testing::AnyOf("", HasSubstr("cuda: "), HasSubstr("rank: ")));
-      }
-    }
+    for (int after = 0; after < 3; ++after) expect_error_or_values(name, after);
   }
 }
 
