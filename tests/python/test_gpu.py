@@ -151,6 +151,21 @@ def test_memory_is_pytorchs():
     assert most >= 4 * rows * columns_of_w + weights.nbytes
 
 
+def test_no_memory_is_beside_pytorchs():
+    """The driver has given no more than PyTorch's allocator has taken, but for what the kernels' code takes."""
+    op = made("columns", COLUMNS)
+    warm = torch.randn(64, 64, device=GPU)
+    op(warm), columns(warm)
+    torch.cuda.synchronize()
+    free, reserved = torch.cuda.mem_get_info(GPU)[0], torch.cuda.memory_reserved(GPU)
+    a = torch.randn(16384, 16384, device=GPU)  # 1 GiB
+    ours, wanted = op(a), columns(a)
+    torch.testing.assert_close(ours, wanted, rtol=1e-3, atol=1e-4 * float(wanted.abs().max()))
+    torch.cuda.synchronize()
+    taken, by_pytorch = free - torch.cuda.mem_get_info(GPU)[0], torch.cuda.memory_reserved(GPU) - reserved
+    assert by_pytorch >= a.nbytes and taken - by_pytorch < 64 << 20, (taken, by_pytorch)
+
+
 def test_torch_compile():
     op = made("mm", MATMUL)
 

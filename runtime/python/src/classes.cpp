@@ -233,7 +233,8 @@ void bind_inspection(nb::class_<Program>& cls) {
           "emit",
           [](Program& self, const std::string& stage, nb::args args, nb::kwargs kwargs) {
             std::shared_ptr<Plan> plan = self.compiled(args, kwargs);
-            return text_from(self.engine(), plan->executable, stage.c_str(), tile_executable_emit);
+            return text_from(self.engine(), plan->executable, c_text(stage, "stage"),
+                             tile_executable_emit);
           },
           nb::arg("stage"), nb::arg("inputs"), nb::arg("named"),
           "The text of a stage: program, bound, reduced, kernels, schedule, nest, llvm or asm.");
@@ -301,7 +302,8 @@ void bind_executable(nb::module_& module) {
       .def(
           "emit",
           [](const Executable& e, const std::string& stage) {
-            return text_from(engine_of(e), e.plan->executable, stage.c_str(), tile_executable_emit);
+            return text_from(engine_of(e), e.plan->executable, c_text(stage, "stage"),
+                             tile_executable_emit);
           },
           nb::arg("stage"),
           "The text of a stage: program, bound, reduced, kernels, schedule, nest, llvm or asm.")
