@@ -83,7 +83,9 @@ bool ForeignTensor::take_capsule(nb::handle capsule, bool writable) {
     raise_argument("a tensor of DLPack " + std::to_string(versioned->version.major) +
                    " is given: version " + std::to_string(DLPACK_MAJOR_VERSION) + " is known here");
   }
-  if (writable && (versioned->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0) return false;
+  if (writable && (versioned->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0) {
+    raise_argument("an array for results is read-only");
+  }
   check_shape(versioned->dl_tensor);
   mark_used(capsule, "used_dltensor_versioned");
   versioned_ = versioned;

@@ -18,9 +18,9 @@ class ForeignTensor {
   ForeignTensor(const ForeignTensor&) = delete;
   ForeignTensor& operator=(const ForeignTensor&) = delete;
 
-  // Of a capsule or of what has `__dlpack__`; false where the object is neither, gives none, or
-  // gives one that only reads where `writable`. Raises ArgumentError for a tensor that says
-  // nonsense, and what no handler of Exception catches, such as KeyboardInterrupt.
+  // Of a capsule or of what has `__dlpack__`; false where the object is neither or gives none.
+  // Raises ArgumentError for a tensor that says nonsense, or that says that it is read-only where
+  // `writable`; and what no handler of Exception catches, such as KeyboardInterrupt.
   bool take(nb::handle object, bool writable);
   // Valid after take() gave true.
   DLTensor& tensor();

@@ -441,15 +441,31 @@ nb::object Program::run_new(const Plan& plan, const Inputs& inputs, size_t bytes
   return nb::tuple(all);
 }
 
+// False: a tensor that is not for an eager caller, who leaves it to PyTorch to say what it is.
+bool Program::read_input(Inputs& inputs, size_t i, Caller caller) const {
+  Argument& argument = inputs.arguments[i];
+  if (caller == Caller::eager) {
+    try {
+      argument.read(inputs.objects[i], inputs_[i]);
+    } catch (nb::python_error& error) {
+      if (argument.info().kind != Kind::torch || !error.matches(PyExc_Exception)) throw;
+      return false;
+    }
+    return argument.tensor().device.device_type == kDLCPU;
+  }
+  argument.read(inputs.objects[i], inputs_[i]);
+  if (caller == Caller::anybody) argument.refuse_gradient(inputs.objects[i]);
+  return true;
+}
+
 nb::object Program::call(nb::handle args, nb::handle kwargs, const std::shared_ptr<Plan>& fixed,
-                         bool checked) {
+                         Caller caller) {
   Inputs inputs(inputs_.size());
   distribute(args, kwargs, inputs);
   size_t bytes = 0;
   for (size_t i = 0; i < inputs_.size(); ++i) {
     if (!inputs.objects[i].is_valid()) continue;
-    inputs.arguments[i].read(inputs.objects[i], inputs_[i]);
-    if (checked) inputs.arguments[i].refuse_gradient(inputs.objects[i]);
+    if (!read_input(inputs, i, caller)) return nb::borrow(Py_NotImplemented);
     inputs.set(i);
     bytes += inputs.arguments[i].bytes();
   }
