@@ -1,6 +1,7 @@
 """Programs as PyTorch and JAX operations on an NVIDIA GPU: values, gradients, streams, CUDA graphs, whose memory. Left out,
 saying so, where there is no GPU. Run alone: JAX takes memory as it needs it, not most of it at once."""
 import os
+import shutil
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
@@ -166,13 +167,17 @@ def test_no_memory_is_beside_pytorchs():
     assert by_pytorch >= a.nbytes and taken - by_pytorch < 64 << 20, (taken, by_pytorch)
 
 
-def test_torch_compile():
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_torch_compile(backend):
+    if backend == "inductor" and not (shutil.which("gcc") or shutil.which("cc")):
+        pytest.skip("no C compiler, which PyTorch's own code generator needs")
     op = made("mm", MATMUL)
+    torch._dynamo.reset()
 
     def model(a, b):
         return torch.relu(op(a, b)).sum()
 
-    compiled = torch.compile(model, fullgraph=True, dynamic=True)
+    compiled = torch.compile(model, fullgraph=True, dynamic=True, backend=backend)
     for n in (16, 33, 70):
         a, b = drawn((n, 24), (24, 40), grad=True)
         expected = [t.detach().clone().requires_grad_() for t in (a, b)]
