@@ -119,13 +119,16 @@ double largest_difference(Prepared& a, Prepared& b) {
   return worst;
 }
 
-// The file that named benchmarks leave, and its page.
-void keep_results(const Request& request, std::vector<Prepared>& programs) {
+// The file that named benchmarks leave, and its page, with what each program was seen to take.
+void keep_results(const Request& request, std::vector<Prepared>& programs,
+                  const std::vector<Times>& times) {
   Request of_machine = request;
   of_machine.names.clear();
   Session session(of_machine);
   ResultsFile file(request.json, request.resume, session.context());
-  for (Prepared& p : programs) file.add(session.time(p, p.what().name));
+  for (size_t i = 0; i < programs.size(); ++i) {
+    file.add(session.time(programs[i], programs[i].what().name, &times[i]));
+  }
   file.finish();
   if (!request.html.empty()) write_html(read_results(request.json), request.html);
 }
@@ -183,7 +186,7 @@ int command_run_file(const Request& request, const std::string& file,
   std::vector<Times> times = interleave(contenders, request.timing);
   std::cout << engine->device() << "\n";
   for (size_t i = 0; i < all.size(); ++i) print_program(all[i], times[i]);
-  if (!request.json.empty()) keep_results(request, all);
+  if (!request.json.empty()) keep_results(request, all, times);
   if (!two) return 0;
   char text[160];
   double ratio = in_turns(times[1], times[0]);

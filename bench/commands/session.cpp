@@ -242,7 +242,7 @@ std::string Session::check_in_f64(const Prepared& prepared, const std::vector<Op
   fail(Stage::run, "mismatch", {}, differs + "; from f64's: " + text);
 }
 
-Result Session::time(Prepared& prepared, const std::string& name) {
+Result Session::time(Prepared& prepared, const std::string& name, const Times* measured) {
   Result result;
   result.name = name;
   const Workload& workload = *prepared.what().workload;
@@ -258,10 +258,16 @@ Result Session::time(Prepared& prepared, const std::string& name) {
     result.output_bytes += static_cast<double>(t.bytes());
   }
   result.distinct_kernels = prepared.distinct_kernels();
-  std::vector<Opponent> others = opponents(prepared, result);
+  std::vector<Opponent> others;
+  if (measured == nullptr) others = opponents(prepared, result);
   progress_.show(name + ": checking");
   check(prepared, others, result);
-  while (!time_in_turns(prepared, others, result)) {
+  if (measured != nullptr) {
+    result.times = *measured;
+    time_ceiling(prepared, result);
+  } else {
+    while (!time_in_turns(prepared, others, result)) {
+    }
   }
   for (size_t i = 0; i < others.size(); ++i) {
     result.peers[i].allocated_bytes = others[i].peer->allocated_bytes();
@@ -280,6 +286,14 @@ void Session::keep_ceiling(const Prepared& prepared, double amount, Times times,
   result.ceiling_work = amount * (arithmetic ? neighbours_advantage(prepared) : 1);
   result.ceiling = result.ceiling_work / times.median();
   result.ceiling_times = std::move(times);
+}
+
+void Session::time_ceiling(const Prepared& prepared, Result& result) {
+  std::unique_ptr<PlainWork> best = plain_work(prepared);
+  if (!best) return;
+  Calls calls = [&](int64_t count) { return best->nanoseconds(count); };
+  std::vector<Times> times = interleave({{"ceiling", calls}}, request_.timing);
+  keep_ceiling(prepared, best->amount(), std::move(times.front()), result);
 }
 
 // False: a peer failed at it. It is named in the result and no longer among the others.

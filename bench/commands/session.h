@@ -19,8 +19,9 @@ class Session {
   Context context();
   Prepared prepare(const Case& c);
   // Checks values, then times the case and the peers that have it, in turns. A failure becomes
-  // Result::error.
-  Result time(Prepared& prepared, const std::string& name);
+  // Result::error. `measured`: what the case has taken already, in the same rounds as another one;
+  // only what bounds it is then timed.
+  Result time(Prepared& prepared, const std::string& name, const Times* measured = nullptr);
   // The best time after each candidate, in nanoseconds; empty for a program of several kernels.
   std::vector<double> tune(Prepared& prepared, double budget_ms);
   // The ceiling of a case, in units of its measure.
@@ -46,6 +47,7 @@ class Session {
   static std::string where_else(const Prepared& prepared, const Prepared::Difference& off,
                                 const std::vector<Opponent>& others);
   bool time_in_turns(Prepared& prepared, std::vector<Opponent>& others, Result& result);
+  void time_ceiling(const Prepared& prepared, Result& result);
   void keep_ceiling(const Prepared& prepared, double amount, Times times, Result& result) const;
   double neighbours_advantage(const Prepared& prepared) const;
   const std::shared_ptr<Engine>& engine_of(const Workload& workload);

@@ -53,9 +53,13 @@ class ProgramFiles(unittest.TestCase):
         self.assertIn("type or shape", self.bench("p.tile", *SHAPES, "--against", "fewer.tile", status=1))
 
     def test_results_as_files(self):
-        self.bench("p.tile", *SHAPES, "--json", "r.json", "--html", "r.html")
+        told = self.bench("p.tile", *SHAPES, "--against", "q.tile", "--json", "r.json", "--html", "r.html")
         with open(os.path.join(self.folder.name, "r.json")) as file:
-            self.assertEqual([b["name"] for b in json.load(file)["benchmarks"]], ["p.tile"])
+            kept = json.load(file)["benchmarks"]
+        self.assertEqual([b["name"] for b in kept], ["p.tile", "q.tile"])
+        for entry in kept:  # what was printed, not another measurement
+            runs = re.search(rf"^{entry['name']}: ([\d.]+) us at least, .* of (\d+) runs$", told, re.M)
+            self.assertEqual((f"{min(entry['rounds']['tile']) / 1e3:.3f}", str(entry["iterations"])), runs.groups())
         with open(os.path.join(self.folder.name, "r.html")) as file:
             self.assertIn("p.tile", file.read())
 

@@ -1,6 +1,7 @@
 """Programs as PyTorch and JAX operations on an NVIDIA GPU: values, gradients, streams, CUDA graphs, whose memory. Left out,
 saying so, where there is no GPU. Run alone: JAX takes memory as it needs it, not most of it at once."""
 import os
+import shutil
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
@@ -151,13 +152,32 @@ def test_memory_is_pytorchs():
     assert most >= 4 * rows * columns_of_w + weights.nbytes
 
 
-def test_torch_compile():
+def test_no_memory_is_beside_pytorchs():
+    """The driver has given no more than PyTorch's allocator has taken, but for what the kernels' code takes."""
+    op = made("columns", COLUMNS)
+    warm = torch.randn(64, 64, device=GPU)
+    op(warm), columns(warm)
+    torch.cuda.synchronize()
+    free, reserved = torch.cuda.mem_get_info(GPU)[0], torch.cuda.memory_reserved(GPU)
+    a = torch.randn(16384, 16384, device=GPU)  # 1 GiB
+    ours, wanted = op(a), columns(a)
+    torch.testing.assert_close(ours, wanted, rtol=1e-3, atol=1e-4 * float(wanted.abs().max()))
+    torch.cuda.synchronize()
+    taken, by_pytorch = free - torch.cuda.mem_get_info(GPU)[0], torch.cuda.memory_reserved(GPU) - reserved
+    assert by_pytorch >= a.nbytes and taken - by_pytorch < 64 << 20, (taken, by_pytorch)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_torch_compile(backend):
+    if backend == "inductor" and not (shutil.which("gcc") or shutil.which("cc")):
+        pytest.skip("no C compiler, which PyTorch's own code generator needs")
     op = made("mm", MATMUL)
+    torch._dynamo.reset()
 
     def model(a, b):
         return torch.relu(op(a, b)).sum()
 
-    compiled = torch.compile(model, fullgraph=True, dynamic=True)
+    compiled = torch.compile(model, fullgraph=True, dynamic=True, backend=backend)
     for n in (16, 33, 70):
         a, b = drawn((n, 24), (24, 40), grad=True)
         expected = [t.detach().clone().requires_grad_() for t in (a, b)]

@@ -1,6 +1,7 @@
 """What a host's process does around calls: threads, Ctrl-C, fork, the end of the interpreter, the import."""
 import multiprocessing
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -159,3 +160,24 @@ if "torch" in {order}: assert torch.ones(2).sum() == 2
 print("good")
 """)
     assert (result.returncode, result.stdout) == (0, "good\n"), result.stderr
+
+
+def test_nvrtc_of_a_wheel_beside_is_loaded(tmp_path):
+    """Where PyTorch's wheels have brought it, in no place of the system's; a file that is no library is passed over."""
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        library = next(line.split()[-1] for line in maps if "libm.so" in line or "libc.so" in line)
+    for folder, bytes_of in (("first", b"of another system"), ("second", pathlib.Path(library).read_bytes())):
+        place = tmp_path / folder / "nvidia" / "cu13" / "lib"
+        place.mkdir(parents=True)
+        (place / "libnvrtc.so.13").write_bytes(bytes_of)
+    code = f"""
+import ctypes, glob, sys, tilejit._support as support
+sys.path[:] = [{str(tmp_path / 'first')!r}, {str(tmp_path / 'second')!r}]
+support.load_nvrtc()
+print(sum({str(tmp_path)!r} in line for line in open("/proc/self/maps")) > 0)
+"""
+    without = {k: v for k, v in os.environ.items() if k != "TILE_NVRTC"}
+    for named, expected in (("", "True\n"), ("/elsewhere/libnvrtc.so", "False\n")):
+        result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120,
+                                env={**without, **({"TILE_NVRTC": named} if named else {})})
+        assert (result.returncode, result.stdout) == (0, expected), result.stderr

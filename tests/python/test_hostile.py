@@ -126,14 +126,23 @@ class Tensor(ctypes.Structure):
                 ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
 
 
+class Versioned(ctypes.Structure):
+    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("context", ctypes.c_void_p),
+                ("deleter", ctypes.c_void_p), ("flags", ctypes.c_uint64), *Tensor._fields_[:-2]]
+
+
 MEMORY = (ctypes.c_float * 64)(*range(64))
 SHAPE = (ctypes.c_int64 * 64)(4, *[1] * 63)
 HELD = []
+READ_ONLY = 1
 
 
 def capsule(name=b"dltensor", shape=SHAPE, **fields):
-    made = Tensor(data=ctypes.addressof(MEMORY), device_type=1, ndim=1, code=2, bits=32, lanes=1,
-                  shape=ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64)))
+    versioned = {} if not name.endswith(b"versioned") else {"major": 1, "minor": 1}
+    made = (Versioned if versioned else Tensor)(data=ctypes.addressof(MEMORY), device_type=1, ndim=1, code=2, bits=32,
+                                                lanes=1, **versioned)
+    if shape is not None:
+        made.shape = ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64))
     for field, value in fields.items():
         setattr(made, field, value)
     HELD.append(made)
@@ -153,11 +162,44 @@ class Speaks:
         return 1, 0
 
 
-def test_capsules_are_taken_once(twice):
-    given = capsule()
+FORMS = [b"dltensor", b"dltensor_versioned"]
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_capsules_are_taken_once(twice, name):
+    given = capsule(name)
     assert twice(given).tolist() == [0, 2, 4, 6]
     with pytest.raises(TypeError):
         twice(given)
+
+
+@pytest.mark.parametrize("form, name", [(Tensor, FORMS[0]), (Versioned, FORMS[1])], ids=["plain", "versioned"])
+def test_capsules_are_given_back_once(twice, form, name):
+    given_back = []
+    deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(given_back.append)
+    giving = Speaks(lambda: capsule(name, deleter=ctypes.cast(deleter, ctypes.c_void_p).value))
+    assert twice(giving).tolist() == [0, 2, 4, 6]
+    assert given_back == [ctypes.addressof(HELD[-1])] and isinstance(HELD[-1], form)
+
+
+def test_what_may_only_be_read_is_not_written(twice):
+    read_only = Speaks(lambda: capsule(FORMS[1], flags=READ_ONLY))
+    assert twice(read_only).tolist() == [0, 2, 4, 6]
+    with pytest.raises(ValueError, match="read-only"):
+        twice(ones(4), out=read_only)
+
+
+def test_the_second_answer_is_not_asked_for(twice):
+    """An object that answers well once, and with nonsense later, is asked once."""
+    answers = [capsule(), capsule(shape=None), capsule(shape=None)]
+    assert twice(Speaks(lambda: answers.pop(0))).tolist() == [0, 2, 4, 6] and len(answers) == 2
+
+
+def test_a_refusal_is_not_followed_by_nonsense(twice):
+    answers = [None, capsule(shape=None)]
+    with pytest.raises(TypeError):
+        twice(Speaks(lambda: answers.pop(0)))
+    assert len(answers) == 1
 
 
 NEGATIVE, HUGE = (ctypes.c_int64 * 1)(-4), (ctypes.c_int64 * 1)(2**62)
@@ -165,11 +207,16 @@ NEGATIVE, HUGE = (ctypes.c_int64 * 1)(-4), (ctypes.c_int64 * 1)(2**62)
 
 @pytest.mark.parametrize("fields", [dict(name=b"used_dltensor"), dict(name=b"nonsense"), dict(lanes=4), dict(lanes=0),
                                     dict(bits=7), dict(bits=0), dict(code=99), dict(device_type=2), dict(device_type=99),
-                                    dict(data=None), dict(ndim=-1), dict(ndim=65), dict(shape=NEGATIVE), dict(shape=HUGE, data=None)],
+                                    dict(data=None), dict(ndim=-1), dict(ndim=65), dict(ndim=2**31 - 1), dict(shape=None),
+                                    dict(shape=None, ndim=3), dict(shape=NEGATIVE), dict(shape=HUGE, data=None),
+                                    dict(name=FORMS[1], major=2), dict(name=FORMS[1], shape=None)],
                          ids=str)
 def test_capsules_of_nonsense(twice, fields):
-    with pytest.raises((TypeError, ValueError, tile.Error)):
-        twice(Speaks(lambda: capsule(**fields)))
+    for given in (Speaks(lambda: capsule(**fields)), capsule(**fields)):
+        with pytest.raises((TypeError, ValueError, tile.Error)):
+            twice(given)
+        with pytest.raises((TypeError, ValueError, tile.Error)):
+            twice(ones(4), out=Speaks(lambda: capsule(**fields)))
 
 
 @pytest.mark.parametrize("given", [3, None, "dltensor"])
@@ -243,6 +290,21 @@ def test_results_in_tensors_that_gradients_read(twice):
                          ids=["number for functions", "one function", "engine", "name", "extent"])
 def test_arguments_of_other_types(wrong):
     with pytest.raises(TypeError):
+        wrong()
+
+
+NUL = "a\0b"
+
+
+@pytest.mark.parametrize("wrong", [lambda: tile.Engine(cache_dir=NUL), lambda: tile.Engine("cpu\0"), lambda: tile.Engine(features=NUL),
+                                   lambda: tile.Engine(cache_mode="off\0"), lambda: tile.Engine(precision=NUL),
+                                   lambda: tile.program(TWICE, "tile\0"), lambda: tile.program(TWICE, name=NUL),
+                                   lambda: tile.program(TWICE).grad("O\0"), lambda: tile.program(TWICE).grad("O", ["A\0"]),
+                                   lambda: tile.program(TWICE).with_outputs("O\0"),
+                                   lambda: tile.program(TWICE).emit("bound\0", ones(3))],
+                         ids=["folder", "backend", "features", "mode", "precision", "language", "name", "of", "wrt", "output", "stage"])
+def test_texts_are_not_cut(wrong):
+    with pytest.raises(ValueError, match="NUL character at"):
         wrong()
 
 

@@ -49,7 +49,7 @@ PyObject* call_executable(PyObject* self, PyObject* args, PyObject* kwargs) {
 PyObject* call_unchecked(PyObject* self, PyObject* args, PyObject* kwargs) {
   return guarded([&] {
     nb::handle program = made<Unchecked>(self)->program;
-    return nb::inst_ptr<Program>(program)->call(args, kwargs, nullptr, false);
+    return nb::inst_ptr<Program>(program)->call(args, kwargs, nullptr, Program::Caller::framework);
   });
 }
 
@@ -59,30 +59,36 @@ bool is_true(PyObject* object, PyObject* name) {
   return value.ptr() == Py_True;
 }
 
-bool wants_no_dispatcher(const Eager& e, PyObject* args) {
-  static PyObject* on_cpu = PyUnicode_InternFromString("is_cpu");
+enum class Way : uint8_t { direct, gradients, dispatcher };
+
+Way way_of(const Eager& e, PyObject* args) {
   static PyObject* gradient = PyUnicode_InternFromString("requires_grad");
   static Helper enabled("torch", "is_grad_enabled");
-  if (static_cast<size_t>(PyTuple_Size(args)) < e.tensors) return false;
+  if (static_cast<size_t>(PyTuple_Size(args)) < e.tensors) return Way::dispatcher;
   bool wanted = false;
   for (size_t i = 0; i < e.tensors; ++i) {
     PyObject* tensor = PyTuple_GetItem(args, static_cast<Py_ssize_t>(i));
-    bool known = false;
-    for (nb::handle type : e.types) {
-      known = known || type.ptr() == reinterpret_cast<PyObject*>(Py_TYPE(tensor));
-    }
-    if (!known || !is_true(tensor, on_cpu)) return false;
+    if (!e.knows(Py_TYPE(tensor))) return Way::dispatcher;
     wanted = wanted || is_true(tensor, gradient);
   }
-  return !wanted || !nb::cast<bool>(enabled.get()());
+  if (!wanted || !nb::cast<bool>(enabled.get()())) return Way::direct;
+  static PyObject* on_cpu = PyUnicode_InternFromString("is_cpu");
+  for (size_t i = 0; i < e.tensors; ++i) {
+    PyObject* tensor = PyTuple_GetItem(args, static_cast<Py_ssize_t>(i));
+    if (!is_true(tensor, on_cpu)) return Way::dispatcher;
+  }
+  return Way::gradients;
 }
 
-// NotImplemented where the call is not for this way.
+// NotImplemented where PyTorch's dispatcher has to see the call; None, which no call gives, where
+// its gradients have to.
 PyObject* call_eager(PyObject* self, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> nb::object {
     const Eager& e = *made<Eager>(self);
-    if (!wants_no_dispatcher(e, args)) return nb::borrow(Py_NotImplemented);
-    return nb::inst_ptr<Program>(e.program)->call(args, kwargs, nullptr, false);
+    Way way = way_of(e, args);
+    if (way == Way::dispatcher) return nb::borrow(Py_NotImplemented);
+    if (way == Way::gradients) return nb::none();
+    return nb::inst_ptr<Program>(e.program)->call(args, kwargs, nullptr, Program::Caller::eager);
   });
 }
 
@@ -233,7 +239,8 @@ void bind_inspection(nb::class_<Program>& cls) {
           "emit",
           [](Program& self, const std::string& stage, nb::args args, nb::kwargs kwargs) {
             std::shared_ptr<Plan> plan = self.compiled(args, kwargs);
-            return text_from(self.engine(), plan->executable, stage.c_str(), tile_executable_emit);
+            return text_from(self.engine(), plan->executable, c_text(stage, "stage"),
+                             tile_executable_emit);
           },
           nb::arg("stage"), nb::arg("inputs"), nb::arg("named"),
           "The text of a stage: program, bound, reduced, kernels, schedule, nest, llvm or asm.");
@@ -250,11 +257,15 @@ void bind_unchecked(nb::module_& module) {
           nb::arg("program"));
   nb::class_<Eager>(module, "Eager", nb::type_slots(eager_slots),
                     "A program called on PyTorch's tensors where neither its dispatcher nor its "
-                    "gradients have to see the call; gives NotImplemented where they have to.")
+                    "gradients have to see the call; gives NotImplemented where the dispatcher has "
+                    "to, None where gradients have to.")
       .def(
           "__init__",
           [](Eager* self, nb::handle_t<Program> program, size_t tensors, nb::tuple types) {
-            new (self) Eager{nb::borrow(program), tensors, std::move(types)};
+            std::vector<PyTypeObject*> known;
+            for (nb::handle type : types)
+              known.push_back(reinterpret_cast<PyTypeObject*>(type.ptr()));
+            new (self) Eager{nb::borrow(program), tensors, std::move(types), std::move(known)};
           },
           nb::arg("program"), nb::arg("tensors"), nb::arg("types"));
 }
@@ -301,7 +312,8 @@ void bind_executable(nb::module_& module) {
       .def(
           "emit",
           [](const Executable& e, const std::string& stage) {
-            return text_from(engine_of(e), e.plan->executable, stage.c_str(), tile_executable_emit);
+            return text_from(engine_of(e), e.plan->executable, c_text(stage, "stage"),
+                             tile_executable_emit);
           },
           nb::arg("stage"),
           "The text of a stage: program, bound, reduced, kernels, schedule, nest, llvm or asm.")

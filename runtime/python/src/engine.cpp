@@ -8,8 +8,8 @@
 namespace tilejit {
 namespace {
 
-const char* text_or_null(const std::optional<std::string>& text) {
-  return text ? text->c_str() : nullptr;
+const char* text_or_null(const std::optional<std::string>& text, const char* what) {
+  return text ? c_text(*text, what) : nullptr;
 }
 
 // Levels of Python's logging.
@@ -67,18 +67,18 @@ void DeviceMemory::release(void* self, void* memory, size_t, void*) noexcept {
 Engine::Engine(const EngineOptions& o) : log_(new LogQueue), backend_(o.backend) {
   tile_engine_options options{};
   options.struct_size = sizeof options;
-  options.backend = o.backend.c_str();
-  options.features = text_or_null(o.features);
+  options.backend = c_text(o.backend, "backend");
+  options.features = text_or_null(o.features, "features");
   options.threads = o.threads;
   options.memory_limit = o.memory_limit;
-  options.cache_dir = text_or_null(o.cache_dir);
-  options.cache_mode = text_or_null(o.cache_mode);
+  options.cache_dir = text_or_null(o.cache_dir, "cache_dir");
+  options.cache_mode = text_or_null(o.cache_mode, "cache_mode");
   options.deterministic = o.deterministic ? 1 : 0;
   options.log = &LogQueue::add;
   options.log_user = log_;
   options.cancel = &interrupted;
   options.cancel_user = log_;
-  options.precision = text_or_null(o.precision);
+  options.precision = text_or_null(o.precision, "precision");
   options.cache_limit = o.cache_limit;
   options.memory_cache_limit = o.memory_cache_limit;
   options.limit_compile_ms = o.limit_compile_ms;
@@ -92,6 +92,10 @@ Engine::Engine(const EngineOptions& o) : log_(new LogQueue), backend_(o.backend)
     device_memory_ = new DeviceMemory(functions[0], functions[1]);
     allocator = {sizeof allocator, &DeviceMemory::allocate, &DeviceMemory::release, device_memory_};
     options.device_allocator = &allocator;
+  }
+  if (o.backend.starts_with("cuda")) {
+    static Helper load("tilejit._support", "load_nvrtc");
+    load.get()();
   }
   released(*this, [&] { return tile_engine_create(&options, &engine_); });
   on_device_ = std::strncmp(tile_engine_device(engine_), "cuda", 4) == 0;

@@ -99,6 +99,13 @@ void raise_type(const std::string& message) {
   throw nb::python_error();
 }
 
+const char* c_text(const std::string& text, const char* what) {
+  size_t at = text.find('\0');
+  if (at == std::string::npos) return text.c_str();
+  raise_argument(std::string(what) + " has a NUL character at " + std::to_string(at) +
+                 ", where the library's texts end");
+}
+
 int interrupted(void* log) {
   if (watch.raised || is_too_late()) return 1;
   Clock::time_point now = Clock::now();

@@ -30,6 +30,8 @@ class Helper {
 void check(tile_error* error);
 [[noreturn]] void raise_argument(const std::string& message);
 [[noreturn]] void raise_type(const std::string& message);  // TypeError
+// As the library takes text, which would end at a NUL character: raises ArgumentError for one.
+const char* c_text(const std::string& text, const char* what);
 
 // What engines are given as callback: handles signals where it is asked on the main thread, so that
 // Ctrl-C ends long work, and hands on what `log` (a LogQueue) holds. Called without the GIL.

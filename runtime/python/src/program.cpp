@@ -30,7 +30,7 @@ Program::Handle owned(tile_program* handle) { return {handle, tile_program_free}
 
 std::vector<const char*> pointers(const std::vector<std::string>& names) {
   std::vector<const char*> result;
-  for (const std::string& name : names) result.push_back(name.c_str());
+  for (const std::string& name : names) result.push_back(c_text(name, "a name"));
   return result;
 }
 
@@ -47,10 +47,12 @@ Program::Program(nb::object engine, const std::string& text, std::string languag
       engine_(nb::cast<const Engine*>(engine_object_)),
       language_(std::move(language)),
       name_(std::move(name)) {
+  const char* language_text = c_text(language_, "language");
+  const char* name_text = c_text(name_, "name");
   tile_program* handle = nullptr;
   released(*engine_, [&] {
-    return tile_program_parse(engine_->get(), language_.c_str(), name_.c_str(), text.data(),
-                              text.size(), &handle);
+    return tile_program_parse(engine_->get(), language_text, name_text, text.data(), text.size(),
+                              &handle);
   });
   program_ = owned(handle);
   describe();
@@ -439,15 +441,31 @@ nb::object Program::run_new(const Plan& plan, const Inputs& inputs, size_t bytes
   return nb::tuple(all);
 }
 
+// False: a tensor that is not for an eager caller, who leaves it to PyTorch to say what it is.
+bool Program::read_input(Inputs& inputs, size_t i, Caller caller) const {
+  Argument& argument = inputs.arguments[i];
+  if (caller == Caller::eager) {
+    try {
+      argument.read(inputs.objects[i], inputs_[i]);
+    } catch (nb::python_error& error) {
+      if (argument.info().kind != Kind::torch || !error.matches(PyExc_Exception)) throw;
+      return false;
+    }
+    return argument.tensor().device.device_type == kDLCPU;
+  }
+  argument.read(inputs.objects[i], inputs_[i]);
+  if (caller == Caller::anybody) argument.refuse_gradient(inputs.objects[i]);
+  return true;
+}
+
 nb::object Program::call(nb::handle args, nb::handle kwargs, const std::shared_ptr<Plan>& fixed,
-                         bool checked) {
+                         Caller caller) {
   Inputs inputs(inputs_.size());
   distribute(args, kwargs, inputs);
   size_t bytes = 0;
   for (size_t i = 0; i < inputs_.size(); ++i) {
     if (!inputs.objects[i].is_valid()) continue;
-    inputs.arguments[i].read(inputs.objects[i], inputs_[i]);
-    if (checked) inputs.arguments[i].refuse_gradient(inputs.objects[i]);
+    if (!read_input(inputs, i, caller)) return nb::borrow(Py_NotImplemented);
     inputs.set(i);
     bytes += inputs.arguments[i].bytes();
   }
@@ -485,19 +503,20 @@ std::unique_ptr<Program> Program::gradient(std::optional<std::string> of,
     }
   }
   std::vector<const char*> names = pointers(*wrt);
+  const char* output = c_text(*of, "of");
   tile_program* handle = nullptr;
   released(*engine_, [&] {
-    return tile_program_differentiate(program_.get(), of->c_str(), names.data(), names.size(),
-                                      &handle);
+    return tile_program_differentiate(program_.get(), output, names.data(), names.size(), &handle);
   });
   return std::make_unique<Program>(*this, owned(handle), "tile");
 }
 
 std::unique_ptr<Program> Program::with_gradient(const std::string& of,
                                                 const Program& gradient) const {
+  const char* output = c_text(of, "of");
   tile_program* handle = nullptr;
   released(*engine_, [&] {
-    return tile_program_with_gradient(program_.get(), of.c_str(), gradient.program_.get(), &handle);
+    return tile_program_with_gradient(program_.get(), output, gradient.program_.get(), &handle);
   });
   auto made = std::make_unique<Program>(*this, owned(handle), language_);
   made->own_gradient_ = true;

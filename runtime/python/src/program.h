@@ -3,6 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -53,9 +54,13 @@ class Program {
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
-  // `fixed`: the plan of an executable, or null. `checked`: tensors that require grad are refused.
+  // Who makes a call: anybody, who is refused tensors that require grad; what takes care of
+  // gradients itself; or that for PyTorch's tensors in host memory, which is given NotImplemented
+  // where one is of another kind.
+  enum class Caller : uint8_t { anybody, framework, eager };
+  // `fixed`: the plan of an executable, or null.
   nb::object call(nb::handle args, nb::handle kwargs, const std::shared_ptr<Plan>& fixed,
-                  bool checked = true);
+                  Caller caller = Caller::anybody);
   std::unique_ptr<Program> bound(const nb::kwargs& constants) const;
   // Of the only output where `of` is left out; of all inputs without a default where `wrt` is.
   std::unique_ptr<Program> gradient(std::optional<std::string> of,
@@ -91,6 +96,7 @@ class Program {
   void describe();
   bool is_constant(size_t i) const { return i < constants_.size() && constants_[i].is_valid(); }
   size_t number_of(nb::handle name) const;
+  bool read_input(Inputs& inputs, size_t i, Caller caller) const;
   void distribute(nb::handle args, nb::handle kwargs, Inputs& inputs) const;
   void place(nb::handle args, Inputs& inputs) const;
   void place_named(nb::handle kwargs, Inputs& inputs) const;
@@ -131,9 +137,14 @@ struct Unchecked {
 // A program called on PyTorch's tensors where neither its dispatcher nor its gradients have to see
 // it: the first `tensors` arguments are of one of `types`, in host memory, and want no gradient.
 struct Eager {
+  bool knows(const PyTypeObject* type) const {
+    return std::find(known.begin(), known.end(), type) != known.end();
+  }
+
   nb::object program;
   size_t tensors;
   nb::tuple types;
+  std::vector<PyTypeObject*> known;  // what `types` holds
 };
 
 void bind_program(nb::module_& module);

@@ -157,36 +157,51 @@ bool Argument::exchange(nb::handle object, bool writable) {
   if (info_->in_place) return read_array(object, writable, tensor_, layout_);
   if (info_->exchange == nullptr) return false;
   if (info_->exchange->tensor_from_object(object.ptr(), &tensor_) != 0) throw nb::python_error();
+  check_shape(tensor_);
   if (info_->kind == Kind::torch && may_be_negated(tensor_)) refuse_negated(object);
   return true;
 }
 
-void Argument::take(nb::ndarray<nb::ro>&& array) {
-  array_ = std::move(array);
-  tensor_.data = const_cast<void*>(static_cast<const void*>(array_.data()));
-  tensor_.device = {static_cast<DLDeviceType>(array_.device_type()), array_.device_id()};
-  tensor_.ndim = static_cast<int32_t>(array_.ndim());
+// A view stands for the object, which could answer for itself in another way the second time.
+bool Argument::take_buffer(nb::handle object, bool writable) {
+  nb::object view = nb::steal(PyMemoryView_FromObject(object.ptr()));
+  if (!view.is_valid()) {
+    PyErr_Clear();
+    return false;
+  }
+  nb::ndarray<> both_ways;
+  bool taken = writable ? nb::try_cast(view, both_ways, false) : nb::try_cast(view, array_, false);
+  if (!taken) return false;
+  if (writable) array_ = nb::ndarray<nb::ro>(both_ways);
   nb::dlpack::dtype type = array_.dtype();
-  tensor_.dtype = {type.code, type.bits, type.lanes};
-  tensor_.shape = const_cast<int64_t*>(array_.shape_ptr());
-  tensor_.strides = const_cast<int64_t*>(array_.stride_ptr());
-  tensor_.byte_offset = 0;
+  tensor_ = {const_cast<void*>(static_cast<const void*>(array_.data())),
+             {kDLCPU, 0},
+             static_cast<int32_t>(array_.ndim()),
+             {type.code, type.bits, type.lanes},
+             const_cast<int64_t*>(array_.shape_ptr()),
+             const_cast<int64_t*>(array_.stride_ptr()),
+             0};
+  return true;
 }
 
-// By DLPack or the buffer protocol; what neither takes, such as NumPy's arrays of bfloat16, by a
-// view of like elements.
+bool Argument::adopt(nb::handle object, bool writable) {
+  if (!foreign_.take(object, writable)) return take_buffer(object, writable);
+  tensor_ = foreign_.tensor();
+  return true;
+}
+
+// What neither protocol gives, such as NumPy's arrays of bfloat16, comes as a view of like
+// elements.
 void Argument::import(nb::handle object, const char* role, const std::string& name) {
-  nb::ndarray<nb::ro> array;
-  if (nb::try_cast(nb::borrow(object), array, false)) return take(std::move(array));
+  if (adopt(object, false)) return;
   std::string what = role + name;
   static Helper viewed("tilejit._support", "as_plain_array");
   nb::tuple plain = nb::cast<nb::tuple>(viewed.get()(object, what));
   converted_ = plain[0];
-  if (!nb::try_cast(converted_, array, false)) {
+  if (!adopt(converted_, false)) {
     raise_type(what + " is a " + type_text(object) +
                ": expected an array (DLPack or buffer protocol) or a number");
   }
-  take(std::move(array));
   tensor_.dtype = type_named(nb::cast<std::string>(plain[1]));
 }
 
@@ -349,17 +364,13 @@ void Argument::write(nb::handle object, const std::string& name) {
     raise_type("output " + name + " is a JAX array, which nothing may write to");
   }
   if (exchange(object, true)) return;
-  nb::ndarray<> writable;
-  if (nb::try_cast(nb::borrow(object), writable, false)) {
-    return take(nb::ndarray<nb::ro>(writable));
-  }
+  if (adopt(object, true)) return;
   static Helper viewed("tilejit._support", "as_writable_array");
   nb::tuple plain = nb::cast<nb::tuple>(viewed.get()(object, "output " + name));
   converted_ = plain[0];
-  if (!nb::try_cast(converted_, writable, false)) {
+  if (!adopt(converted_, true)) {
     raise_type("output " + name + " is a " + type_text(object) + ": expected a writable array");
   }
-  take(nb::ndarray<nb::ro>(writable));
   tensor_.dtype = type_named(nb::cast<std::string>(plain[1]));
 }
 

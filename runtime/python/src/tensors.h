@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "exchange.h"
+#include "foreign_tensor.h"
 #include "numpy_array.h"
 #include "tile/tile.h"
 
@@ -68,15 +69,18 @@ class Argument {
 
  private:
   void import(nb::handle object, const char* role, const std::string& name);
+  // By DLPack's protocol or the buffer protocol.
+  bool adopt(nb::handle object, bool writable);
   // By the functions of its framework or the fields of the object, which must outlive the use.
   bool exchange(nb::handle object, bool writable);
-  void take(nb::ndarray<nb::ro>&& array);
+  bool take_buffer(nb::handle object, bool writable);
   bool take_number(nb::handle object, const InputDeclaration& declared);
   bool take_numbers(nb::handle object, const InputDeclaration& declared);
   void put(double real, int64_t integer, DLDataType type, size_t at);
 
   DLTensor tensor_{};
   const TypeInfo* info_ = nullptr;
+  ForeignTensor foreign_;
   nb::ndarray<nb::ro> array_;
   nb::object converted_;
   std::vector<int64_t> shape_;

@@ -105,6 +105,6 @@ class Unchecked:
 
 class Eager:
     """A program called on PyTorch's tensors where neither its dispatcher nor its gradients have to see the call; gives
-    NotImplemented where they have to."""
+    NotImplemented where the dispatcher has to, None where gradients have to."""
     def __init__(self, program: Program, tensors: int, types: tuple[type, ...]) -> None: ...
     def __call__(self, *inputs: _Array, out: Any = None, **named: _Array) -> Any: ...

@@ -4,6 +4,8 @@ from __future__ import annotations
 import dataclasses
 import html
 import logging
+import os
+import sys
 from typing import Any
 
 logger = logging.getLogger("tilejit")
@@ -65,6 +67,23 @@ def as_writable_array(array: Any, what: str) -> tuple[Any, str]:
     if getattr(flags, "writeable", True) is False or getattr(array, "readonly", False) is True:
         raise ValueError(f"{what} is read-only")
     return _plain(array, what)
+
+
+def load_nvrtc() -> None:
+    """Loads the compiler of CUDA that NVIDIA's wheels have put beside this package, with PyTorch for one, so that the library
+    finds it by its name: it looks in the system's places alone. TILE_NVRTC names another."""
+    if os.environ.get("TILE_NVRTC"):
+        return
+    import ctypes
+    import glob
+    for folder in sys.path:
+        for wheel in ("cu13", "cuda_nvrtc"):
+            for path in sorted(glob.glob(os.path.join(glob.escape(folder), "nvidia", wheel, "lib", "libnvrtc.so.1[23]"))):
+                try:
+                    ctypes.CDLL(path)
+                    return
+                except OSError:  # of another system
+                    pass
 
 
 def torch_empty(shape: tuple[int, ...], name: str, like: Any) -> Any:

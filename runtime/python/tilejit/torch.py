@@ -21,8 +21,8 @@ _TYPES = {"f8e4m3": torch.float8_e4m3fn, "f8e5m2": torch.float8_e5m2,
 _NAMES = {dtype: name for name, dtype in _TYPES.items()}
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
-# Asked at every call.
-_is_compiling = torch.compiler.is_compiling
+# Asked at every call. Exporting without Dynamo is a mode of the dispatcher's.
+_is_compiling = torch.compiler.is_dynamo_compiling
 _is_transforming = torch._C._are_functorch_transforms_active
 _modes = torch._C._len_torch_dispatch_stack
 
@@ -66,10 +66,11 @@ class Op:
         self._run = _core.Unchecked(program)
         self._eager = _core.Eager(program, self._tensors, _PLAIN)
         self.vjps: dict[tuple[str, tuple[int, ...]], Op] = {}
+        self._numbers: dict[tuple[bool, ...], tuple[int, ...]] = {}  # of the inputs that want a gradient
         self._on_cuda: dict[int, Any] = {}
         self._register()
         self.overload = getattr(getattr(torch.ops, name.split("::")[0]), name.split("::")[1]).default
-        self._function, self._transformed = _autograd_function(self), _transformable_function(self)
+        self._apply, self._transformed = _autograd_function(self).apply, _transformable_function(self)
 
     def __repr__(self) -> str:
         return f"<tilejit.torch.Op {self.name}: {self.program!r}>"
@@ -84,13 +85,10 @@ class Op:
         if _modes() > 0:
             return self.overload(*args)
         result = self._eager(*args)
-        if result is not NotImplemented:
-            return result
+        if result is None:  # a gradient is wanted
+            return self._apply(*args)
         # What the dispatcher has to see: subclasses and other devices.
-        return self._function.apply(*args) if self._is_plain(args) else self.overload(*args)
-
-    def _is_plain(self, args: Sequence[Any]) -> bool:
-        return len(args) >= self._tensors and all(type(a) in _PLAIN and a.is_cpu for a in args[:self._tensors])
+        return self.overload(*args) if result is NotImplemented else result
 
     def _run_cuda(self, *args: Any) -> Any:
         index = args[0].device.index
@@ -169,8 +167,10 @@ class Op:
             self.vjps[key] = Op(self.name + suffix, wanted)
         return self.vjps[key]
 
-    def _gradients(self, args: Sequence[Any], needed: Sequence[bool], grads: Sequence[Any]) -> list[Any]:
-        wrt = tuple([i for i in range(self._tensors) if needed[i]])
+    def _gradients(self, args: Sequence[Any], needed: tuple[bool, ...], grads: Sequence[Any]) -> list[Any]:
+        wrt = self._numbers.get(needed)
+        if wrt is None:
+            wrt = self._numbers[needed] = tuple(i for i in range(self._tensors) if needed[i])
         total: list[Any] = [None] * len(args)
         for output, grad in zip(self.program.outputs, grads):
             if grad is None or not wrt:
@@ -183,8 +183,10 @@ class Op:
         return total
 
     def _backward_of_op(self, ctx: Any, *grads: Any) -> Any:
-        parameters = getattr(ctx, "parameters", ())
-        total = self._gradients((*ctx.saved_tensors, *parameters), ctx.needs_input_grad, grads)
+        args = ctx.saved_tensors
+        if len(self._inputs) > self._tensors:
+            args = (*args, *getattr(ctx, "parameters", ()))
+        total = self._gradients(args, ctx.needs_input_grad, grads)
         return total[0] if len(total) == 1 else tuple(total)
 
     # vmap.
@@ -236,23 +238,31 @@ def _autograd_function(op: Op) -> Any:
     """For eager calls: less work than the dispatcher's way."""
     run, tensors = op._run, op._tensors
 
+    def keep(ctx: Any, args: Sequence[Any]) -> None:
+        if len(args) == tensors:
+            ctx.save_for_backward(*args)
+        else:
+            ctx.save_for_backward(*args[:tensors])
+            ctx.parameters = args[tensors:]
+
+    def several(ctx: Any, *args: Any) -> Any:
+        keep(ctx, args)
+        ctx.set_materialize_grads(False)
+        results = run(*args)
+        whole = [r for r in results if not r.is_floating_point()]
+        if whole:
+            ctx.mark_non_differentiable(*whole)
+        return results
+
+    def one(ctx: Any, *args: Any) -> Any:
+        keep(ctx, args)
+        result = run(*args)
+        if not result.is_floating_point():
+            ctx.mark_non_differentiable(result)
+        return result
+
     class Function(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx: Any, *args: Any) -> Any:
-            if len(args) == tensors:
-                ctx.save_for_backward(*args)
-            else:
-                ctx.save_for_backward(*args[:tensors])
-                ctx.parameters = args[tensors:]
-            ctx.set_materialize_grads(False)
-            results = run(*args)
-            if isinstance(results, tuple):
-                whole = [r for r in results if not r.is_floating_point()]
-                if whole:
-                    ctx.mark_non_differentiable(*whole)
-            elif not results.is_floating_point():
-                ctx.mark_non_differentiable(results)
-            return results
+        forward = staticmethod(one if len(op.program.outputs) == 1 else several)
 
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> Any:
