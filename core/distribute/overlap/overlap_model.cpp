@@ -121,12 +121,16 @@ double OverlapModel::own_copy_ns(const BoundProgram& program, const Exchange& wh
   return ns;
 }
 
+double OverlapModel::strided_ns(const BoundTensor& result, const Box& box,
+                                const Shape& whole) const {
+  if (rows_of(box, whole) <= 1) return 0;
+  return costs_of(options_).strided * bytes_in(box, result.type) / options_.rates.bytes_per_ns;
+}
+
 double OverlapModel::part_overhead_ns(const BoundTensor& result, const Box& box,
                                       const Shape& whole) const {
   const Costs& costs = costs_of(options_);
-  double rows = rows_of(box, whole),
-         moved = rows > 1 ? costs.strided * bytes_in(box, result.type) : 0;
-  return costs.kernel + rows * costs.computed_row + moved / options_.rates.bytes_per_ns;
+  return costs.kernel + rows_of(box, whole) * costs.computed_row + strided_ns(result, box, whole);
 }
 
 double OverlapModel::whole_ns(const BoundProgram& program, const Contraction& c) const {
@@ -191,6 +195,8 @@ bool OverlapModel::is_worth(const BoundProgram& program, const DividedContractio
   double saved = std::max(hidden - costs_of(options_).hand_over, 0.0), spent = 0;
   for (const Exchange* exchange : parts.exchanges) saved += own_copy_ns(program, *exchange);
   for (const Box& edge : parts.edges) spent += edge_ns(program, parts, edge);
+  const BoundTensor& result = program.tensors[parts.what.outputs[0]];
+  spent += strided_ns(result, parts.inner, result.shape);
   return saved > spent;
 }
 

@@ -49,6 +49,8 @@ class OverlapModel {
 
  private:
   double copy_ns(const Box& box, const BoundTensor& tensor) const;
+  // Where kernels do not write with strides: what they write is copied.
+  double strided_ns(const BoundTensor& result, const Box& box, const Shape& whole) const;
   // What a part takes beside its cells.
   double part_overhead_ns(const BoundTensor& result, const Box& box, const Shape& whole) const;
   double edge_ns(const BoundProgram& program, const DividedContraction& parts,
