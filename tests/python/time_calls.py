@@ -14,15 +14,17 @@ except ImportError:
     torch = None
 
 ADD = "function (A[N], B[N]) -> (O) { O = A + B; }"
+SUM = "function (A[N], B[N], C[N]) -> (O) { O = A + B + C; }"
 MATMUL = "function (A[M, L], B[L, N]) -> (O) { O[i, j: M, N] = +(A[i, k] * B[k, j]); }"
 
 
 def numpy_calls():
-    add, mm = tile.program(ADD), tile.program(MATMUL)
+    add, three, mm = tile.program(ADD), tile.program(SUM), tile.program(MATMUL)
     a, b, out = (np.ones(16, np.float32) for _ in range(3))
     m, result = np.ones((4, 4), np.float32), np.empty((4, 4), np.float32)
     wide = tile.Spec((512, 512), "f32")
     return {"two NumPy arrays and out=": (lambda: add(a, b, out=out), 20000),
+            "three NumPy arrays and out=": (lambda: three(a, b, b, out=out), 20000),
             "a product of two NumPy arrays and out=": (lambda: mm(m, m, out=result), 20000),
             "numpy.add with out=": (lambda: np.add(a, b, out=out), 20000),
             "two NumPy arrays, a new result": (lambda: add(a, b), 20000),
