@@ -220,10 +220,8 @@ void Printer::stream_pairs(const nest::Store& store, int64_t columns) {
   close();
 }
 
-// What is combined over a row's columns: each lane its own, in four parts, since a chain of
-// operations that wait for each other takes several clocks each where few warps hide it; then those
-// of four lanes. Of products with one positive number the largest is the number times the largest,
-// rounded alike.
+// What is combined over a row's columns: each lane its own, then those of four lanes. Of products
+// with one positive number the largest is the number times the largest, rounded alike.
 void Printer::stream_reduction(const nest::For& loop) {
   std::map<nest::BufferId, nest::StoreKind> targets;
   for (const nest::Store* s : stores_in(loop.body)) {
@@ -244,9 +242,8 @@ void Printer::stream_reduction(const nest::For& loop) {
     parts[id] = fresh("w");
     std::string start =
         maximum ? real_literal(-std::numeric_limits<double>::infinity(), DType::f32) : "0.0f";
-    std::string four = "{" + start + ", " + start + ", " + start + ", " + start + "}";
-    line("float " + parts[id] + "[2][4] = {" + four + ", " + four + "};");
-    replaced_[id] = parts[id] + "[i / 2][n % 2 * 2 + i % 2]";
+    line("float " + parts[id] + "[2] = {" + start + ", " + start + "};");
+    replaced_[id] = parts[id] + "[i / 2]";
   }
   open_cells(loop.extent.value());
   block(inside);
@@ -255,16 +252,12 @@ void Printer::stream_reduction(const nest::For& loop) {
   line("#pragma unroll");
   open("for (int h = 0; h < 2; ++h) {");
   for (auto [id, kind] : targets) {
-    const std::string name = names_[id] + "[h]", part = parts[id] + "[h]";
-    std::string four[4];
-    for (int i = 0; i < 4; ++i) four[i] = part + "[" + number(i) + "]";
-    if (kind == nest::StoreKind::max) {
-      line(name + " = largest(" + name + ", " + times + "stream_largest(largest(largest(" +
-           four[0] + ", " + four[1] + "), largest(" + four[2] + ", " + four[3] + "))));");
-    } else {
-      line(name + " = (" + name + " + stream_sum((" + four[0] + " + " + four[1] + ") + (" +
-           four[2] + " + " + four[3] + ")));");
-    }
+    const std::string name = names_[id] + "[h]";
+    bool maximum = kind == nest::StoreKind::max;
+    line(name +
+         (maximum ? " = largest(" + name + ", " + times + "stream_largest("
+                  : " = (" + name + " + stream_sum(") +
+         parts[id] + "[h]));");
   }
   close();
   close();
