@@ -215,6 +215,11 @@ class RowSumFusion {
   bool join(size_t i, size_t j) {
     const Kernel* rows = steps_.kernel(i);
     if (rows == nullptr || has_stream(*rows)) return false;
+    // The sum comes behind the stages that have the rows.
+    const std::vector<TensorId>& reads = steps_.use(i, program_).reads;
+    for (TensorId made : steps_.use(j, program_).makes) {
+      if (contains(reads, made)) return false;
+    }
     std::string question = "fuse-row-sums " + result_name(*rows, program_) + " " +
                            result_name(*steps_.kernel(j), program_);
     if (declined(question)) return false;

@@ -130,5 +130,18 @@ TEST(RowSums, ValuesThatOthersNeedStayWhole) {
   }
 }
 
+// Rows that read the sum of chunks, which comes behind rows where one kernel has both.
+TEST(RowSums, OfWhichTheRowsAreMadeStayApart) {
+  const std::string text =
+      "function (X[M, N]) -> (S, T) { S[a, n: M / 2, N] = +(X[2 * a + s, n]), s < 2;"
+      " T[m, a: M, M / 2] = +(X[m, n] + S[a, m]), n < N; }";
+  for (uint64_t schedule = 0; schedule < 4; ++schedule) {
+    for (int64_t size : {2, 8, 32}) {
+      RowSums sums{text, {numbers(DType::i32, {size, size})}};
+      expect_agreement(sums, without_caches(2), schedule % 2 == 0, schedule);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tile::test
