@@ -156,7 +156,8 @@ RankRates rank_rates(const Target& target) {
   RankRates rates;
   double cores = is_gpu(target) ? target.gpu.multiprocessors : target.threads;
   rates.multiply_adds_per_ns = std::max(1.0, cores) * target.fma_per_ns;
-  rates.bytes_per_ns = target.dram_bytes_per_ns;
+  // A GPU's rate is that of one multiprocessor's share of the memory.
+  rates.bytes_per_ns = target.dram_bytes_per_ns * (is_gpu(target) ? std::max(1.0, cores) : 1);
   return rates;
 }
 

@@ -26,7 +26,9 @@ Division divided(const LoadedProgram& program, const std::vector<InputLayout>& i
 OverlapOptions overlap_of(const std::shared_ptr<Engine>& engine, const MeshArguments& arguments) {
   OverlapOptions options;
   size_t ranks = mesh_of(arguments.mesh, "--mesh").ranks();
-  options.on_device = engine->session() != nullptr && LocalRanks(engine, ranks).is_linked();
+  // Without a GPU here the text is of ranks that have theirs.
+  options.on_device = engine->session() != nullptr ? LocalRanks(engine, ranks).is_linked()
+                                                   : is_gpu(engine->target());
   options.mode = overlap_on(*engine, *overlap_named(arguments.overlap), options.on_device);
   options.links.any = arguments.link;
   if (!engine->options().deterministic) options.rates = rank_rates(engine->target());
