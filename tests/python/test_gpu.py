@@ -212,7 +212,9 @@ def test_what_does_not_fit_is_an_error():
 
 def test_a_tensor_in_host_memory_is_copied():
     a, b = drawn((3, 4), (4, 5))
-    torch.testing.assert_close(made("mm", MATMUL)(a, b.cpu()), a @ b)
+    op = made("mm", MATMUL)
+    torch.testing.assert_close(op(a, b.cpu()), a @ b)
+    torch.testing.assert_close(op(a.cpu(), b), (a @ b).cpu())  # where the first input is
 
 
 class TestJax:

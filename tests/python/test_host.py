@@ -147,7 +147,9 @@ def test_import_takes_nothing_that_it_does_not_need():
 
 
 @pytest.mark.parametrize("order", [("tilejit", "torch"), ("torch", "tilejit"), ("tilejit", "jax"), ("jax", "tilejit"),
-                                   ("torch", "jax", "tilejit"), ("tilejit", "jax", "torch")])
+                                   ("torch", "jax", "tilejit"), ("tilejit", "jax", "torch"),
+                                   ("numba", "tilejit", "torch"), ("tilejit", "numba"), ("triton", "tilejit"),
+                                   ("tilejit", "triton", "numba", "jax")])  # each of which has an LLVM of its own
 def test_import_orders(order):
     for name in order:
         pytest.importorskip(name)
@@ -157,6 +159,7 @@ program = tilejit.program({MATMUL!r})
 assert program(numpy.ones((3, 3)), numpy.ones((3, 3)))[0, 0] == 3
 if "jax" in {order}: assert jax.jit(lambda x: x + 1)(1) == 2
 if "torch" in {order}: assert torch.ones(2).sum() == 2
+if "numba" in {order}: assert numba.njit(lambda x: x + 1)(1) == 2
 print("good")
 """)
     assert (result.returncode, result.stdout) == (0, "good\n"), result.stderr

@@ -222,3 +222,32 @@ def test_inductor():
     c = a.detach().requires_grad_()
     torch.relu(c @ b - 1).sum().backward()
     torch.testing.assert_close(a.grad, c.grad)
+
+
+def test_tensors_that_are_not_plain_memory():
+    op = made("mm", PROGRAMS[0][1])
+    shape_only = op(torch.ones(3, 4, device="meta"), torch.ones(4, 5, device="meta"))
+    assert shape_only.device.type == "meta" and shape_only.shape == (3, 5)
+    number = torch.complex(torch.ones(4, 4), torch.arange(16.0).reshape(4, 4)).conj()
+    b = torch.randn(4, 5)
+    torch.testing.assert_close(op(number.imag, b), number.imag.resolve_neg() @ b)  # stored with the other sign
+    for wrong in (torch.eye(4).to_sparse(), torch.ones(4, 4, dtype=torch.complex64)):
+        with pytest.raises((tile.Error, RuntimeError, TypeError)):
+            op(wrong, b)
+    kept = []
+    torch.vmap(lambda row: kept.append(row) or row)(torch.ones(2, 4, 4))
+    with pytest.raises((AssertionError, RuntimeError)):  # a row of a transform that has ended
+        op(kept[0], b)
+
+
+def test_gradients_beside_numbers_and_several_outputs():
+    """One output and several, with and without parameters: nothing is lost between the forward and the backward call."""
+    both = made("both", "function (A[N], B[N]) -> (S, P) { S = A + B; P = A * B; }")
+    a, b = inputs([(5,), (5,)])
+    s, p = both(a, b)
+    (s * 2 + p).sum().backward()
+    torch.testing.assert_close(a.grad, 2 + b.detach())
+    torch.testing.assert_close(b.grad, 2 + a.detach())
+    a.grad = None
+    both(a, b)[1].sum().backward()  # the other output has no gradient
+    torch.testing.assert_close(a.grad, b.detach())

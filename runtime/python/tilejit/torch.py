@@ -91,7 +91,7 @@ class Op:
         return self.overload(*args) if result is NotImplemented else result
 
     def _run_cuda(self, *args: Any) -> Any:
-        index = args[0].device.index
+        index = next(a.device.index for a in args if isinstance(a, torch.Tensor) and a.is_cuda)
         if index not in self._on_cuda:
             moved = make_program(self.program.text, self.program.language, name=self.program.name,
                                  engine=_cuda_engine(index))
