@@ -124,10 +124,15 @@ Overlap RankMesh::common_overlap(Overlap own) {
 
 void RankMesh::meet(const std::string& what) { told_by_all({Digest{}}, what); }
 
-uint64_t RankMesh::largest(uint64_t own, const std::string& what) {
-  uint64_t largest = own;
-  for (const Digest& told : told_by_all({Digest{own, 0}}, what))
-    largest = std::max(largest, told[0]);
+std::vector<uint64_t> RankMesh::largest(const std::vector<uint64_t>& own, const std::string& what) {
+  std::vector<Digest> numbers;
+  for (uint64_t one : own) numbers.push_back({one, 0});
+  std::vector<Digest> all = told_by_all(numbers, what);
+  std::vector<uint64_t> largest = own;
+  for (size_t i = 0; i < all.size(); ++i) {
+    uint64_t& most = largest[i % own.size()];
+    most = std::max(most, all[i][0]);
+  }
   return largest;
 }
 

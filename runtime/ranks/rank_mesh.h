@@ -49,8 +49,8 @@ class RankMesh {
   const std::shared_ptr<DeviceEnd>& device() const { return device_; }
   // Returns when all ranks have come here.
   void meet(const std::string& what);
-  // The largest of what all ranks give. All ranks together.
-  uint64_t largest(uint64_t own, const std::string& what);
+  // The largest of what all ranks give at each place of a list. All ranks together.
+  std::vector<uint64_t> largest(const std::vector<uint64_t>& own, const std::string& what);
 
  private:
   std::vector<std::array<uint64_t, 2>> told_by_all(std::vector<std::array<uint64_t, 2>> own,

@@ -77,11 +77,10 @@ class ProcessRun {
     for (const MeshProgram::Part& part : on_mesh_->outputs()) {
       outputs_.emplace_back(part.type, part.boxes[mesh_->rank()].shape());
     }
-    std::vector<double> ms;
-    if (arguments_.repeat <= 1) run_once();
-    for (int i = 0; i < arguments_.repeat && arguments_.repeat > 1; ++i) ms.push_back(timed_run());
+    std::vector<uint64_t> ns;
+    for (int i = 0; i < std::max(1, arguments_.repeat); ++i) ns.push_back(timed_run());
     write_outputs();
-    if (mesh_->rank() == 0) report_times(ms);
+    if (ns.size() > 1) report(mesh_->largest(ns, "times of the runs"));
     return 0;
   }
 
@@ -117,19 +116,18 @@ class ProcessRun {
 
   const SourcePtr& source() const { return program_->program().source; }
 
-  void run_once() {
-    located(source(), [&] { on_mesh_->run(views_of(inputs_), views_of(outputs_)); });
-  }
-
-  // All ranks begin together; the time is the slowest one's.
-  double timed_run() {
-    mesh_->meet("start of a timed run");
+  uint64_t timed_run() {
     auto start = std::chrono::steady_clock::now();
-    run_once();
+    located(source(), [&] { on_mesh_->run(views_of(inputs_), views_of(outputs_)); });
     auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
         std::chrono::steady_clock::now() - start);
-    return static_cast<double>(mesh_->largest(static_cast<uint64_t>(ns.count()), "time of a run")) /
-           1e6;
+    return static_cast<uint64_t>(ns.count());
+  }
+  // A run's time is that of its slowest rank.
+  void report(const std::vector<uint64_t>& ns) const {
+    std::vector<double> ms;
+    for (uint64_t one : ns) ms.push_back(static_cast<double>(one) / 1e6);
+    if (mesh_->rank() == 0) report_times(ms);
   }
 
   void write_outputs() {
