@@ -33,7 +33,8 @@ class FaultsOnGpus : public OnFakeGpus, public ::testing::WithParamInterface<boo
 
   std::unique_ptr<MeshProgram> compiled(const std::shared_ptr<Engine>& gpu,
                                         const std::shared_ptr<RankMesh>& mesh) const {
-    MeshProgramOptions what{{{DType::f32, {6, 6}}, {DType::f32, {6, 6}}}, "A[x, *] B[*, x] C[x, *]"};
+    MeshProgramOptions what{{{DType::f32, {6, 6}}, {DType::f32, {6, 6}}},
+                            "A[x, *] B[*, x] C[x, *]"};
     what.overlap = overlap_;
     return std::make_unique<MeshProgram>(gpu, source_, mesh, what);
   }
