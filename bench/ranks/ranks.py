@@ -287,8 +287,8 @@ def contenders(runner, case):
     for peer in case.peers:
         try:
             peer.run(runner, case, 1)
-        except Missing as why:
-            notes.append(str(why))
+        except (Missing, RuntimeError) as why:
+            notes.append(str(why).splitlines()[0])
             continue
         difference = apart(ours.values(case), peer.values(case))
         if difference > MOST_APART[case.dtype]:

@@ -79,6 +79,8 @@ def main():
     if rank == 0:
         os.remove(out + ".store")
     dist.destroy_process_group()
+    sys.stdout.flush()
+    os._exit(0)  # threads of gloo may end the process as the interpreter is taken down
 
 
 if __name__ == "__main__":
