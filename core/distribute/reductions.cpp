@@ -7,9 +7,7 @@
 #include "core/support/checked.h"
 
 namespace tile {
-namespace {
 
-// Iterators c0, c1 … over the cells of a tensor.
 Piece cells_of(TensorId result, size_t dims) {
   Piece piece;
   Access store;
@@ -28,6 +26,8 @@ NodeId load_of(Piece& piece, TensorId tensor, DType type) {
   piece.loads.push_back(std::move(load));
   return piece.body.load(piece.loads.size() - 1, type);
 }
+
+namespace {
 
 Contraction of_piece(Piece piece, TensorId result, Aggregation aggregation, DType accumulator,
                      Span span) {

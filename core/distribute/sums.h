@@ -9,6 +9,11 @@
 
 namespace tile {
 
+// With iterators c0, c1 … over the cells of a tensor of so many dimensions, which it stores.
+Piece cells_of(TensorId result, size_t dims);
+// Adds a load of the same cell of another tensor.
+NodeId load_of(Piece& piece, TensorId tensor, DType type);
+
 // The layout without the axes: what a dimension is cut over last goes first.
 TensorLayout without(const TensorLayout& layout, const std::vector<size_t>& axes, const Mesh& mesh);
 

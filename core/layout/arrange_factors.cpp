@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 
+#include "core/ir/analysis/matrix_types.h"
 #include "core/ir/analysis/uses.h"
 #include "core/kernel/argument_layout.h"
 #include "core/kernel/collapse.h"
@@ -34,8 +35,6 @@ bool plain(const Access& access) {
     return i.value < 0 && i.boundary == Boundary::in_range && i.affine.is_integral();
   });
 }
-
-bool is_byte(DType type) { return type == DType::i8 || type == DType::u8; }
 
 // A sum of the products of two loads' elements, in f32, or of bytes.
 bool is_product(const Contraction& c) {

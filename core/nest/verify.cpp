@@ -2,6 +2,7 @@
 #include <set>
 #include <utility>
 
+#include "core/ir/analysis/matrix_types.h"
 #include "core/ir/text.h"
 #include "core/nest/nest.h"
 #include "core/support/checked.h"
@@ -279,13 +280,6 @@ class Verifier {
     bool other = m.a_transposed || m.b_transposed || m.split || m.a_rest.valid();
     internal_check(!other, "nest: a product of tiles in another form");
   }
-  static bool multiplies(DType a, DType b, DType sum) {
-    auto byte = [](DType t) { return t == DType::i8 || t == DType::u8; };
-    if (sum == DType::i32 || sum == DType::u32) return byte(a) && byte(b);
-    if (sum == DType::f64) return a == DType::f64 && b == DType::f64;
-    bool narrow = a == DType::f16 || a == DType::bf16 || a == DType::f32;
-    return sum == DType::f32 && ((narrow && a == b) || (is_f8(a) && is_f8(b)));
-  }
   void statement(const MatrixTile& m) {
     if (m.terms > 0) return parts(m);
     const Buffer& sum = buffer(m.sum);
@@ -297,7 +291,7 @@ class Verifier {
                 b.shape[m.b_transposed ? 0 : 1] == sum.shape[1] &&
                 a.shape[m.a_transposed ? 0 : 1] == b.shape[m.b_transposed ? 1 : 0];
     internal_check(fits, "nest: matrices that do not fit");
-    internal_check(sum.scope == Scope::fragment && multiplies(a.type, b.type, sum.type),
+    internal_check(sum.scope == Scope::fragment && tensor_cores_multiply(a.type, b.type, sum.type),
                    "nest: a matrix product of other types");
     internal_check(!m.split || a.type == DType::f32, "nest: a split product that is not of f32");
     internal_check(m.a_rest.valid() == m.b_rest.valid() && (m.split || !m.a_rest.valid()),

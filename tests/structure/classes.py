@@ -25,7 +25,6 @@ LARGE_CLASSES = {
     "backends/cuda/print/printer.h Printer": "not yet divided",
     "core/autodiff/derivation/derivation.h Derivation": "not yet divided",
     "core/distribute/partitioner.h Partitioner": "not yet divided",
-    "core/nest/verify.cpp Verifier": "one function for each kind of statement",
     "core/autodiff/loops/ordered_fold.cpp Adjoint": "not yet divided",
     "core/language/lift/context.h Context": "not yet divided",
     "core/language/lift/evaluator.h Evaluator": "not yet divided",

@@ -1,16 +1,10 @@
 #include <algorithm>
-#include <cstdio>
 
 #include "core/distribute/overlap/overlap.h"
+#include "core/distribute/overlap/three_digits.h"
 
 namespace tile {
 namespace {
-
-std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g", value);
-  return text;
-}
 
 // What ranks do before one exchange's result is there.
 struct Told {
@@ -27,13 +21,13 @@ struct Told {
     hidden_ns = std::max(hidden_ns, travel.hidden_ns);
   }
   std::string text(size_t all) const {
-    std::string share = number(100 * least);
-    if (most != least) share += " to " + number(100 * most);
+    std::string share = three_digits(100 * least);
+    if (most != least) share += " to " + three_digits(100 * most);
     std::string what =
         most == 0 ? "statements that do not wait for it" : share + " % of what waits for it";
     std::string told = "on " + std::to_string(ranks) + " of " + std::to_string(all) + " ranks " +
                        (travelling == 0 ? "behind " : "beside ") + what;
-    if (travelling != 0) told += ", hides at most " + number(hidden_ns / 1000) + " us";
+    if (travelling != 0) told += ", hides at most " + three_digits(hidden_ns / 1000) + " us";
     return told;
   }
 };

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 
+#include "core/ir/analysis/matrix_types.h"
 #include "core/kernel/collapse.h"
 #include "core/kernel/geometry.h"
 
 namespace tile {
 namespace {
-
-bool is_byte(DType t) { return t == DType::i8 || t == DType::u8; }
 
 // Of the iterator the values in one iteration of the loop before loop i of `loops`.
 int64_t block_before(const PieceSchedule& s, const std::vector<Loop>& loops, size_t i,

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/ir/analysis/matrix_types.h"
 #include "core/kernel/argument_layout.h"
 #include "core/support/checked.h"
 
@@ -52,16 +53,6 @@ bool is_product(const Body& body, NodeId id, DType sum,
   const Node* b = factor(body, root.args[1], sum);
   if (a == nullptr || b == nullptr || a->slot == b->slot) return false;
   return !loads || *loads == std::pair(a->slot, b->slot);
-}
-
-bool is_byte(DType type) { return type == DType::i8 || type == DType::u8; }
-
-// Whether tensor cores sum products of such factors in this type.
-bool multiplies(DType a, DType b, DType sum) {
-  if (sum == DType::i32 || sum == DType::u32) return is_byte(a) && is_byte(b);
-  if (sum == DType::f64) return a == DType::f64 && b == DType::f64;
-  if (is_f8(a) && is_f8(b)) return true;
-  return a == b && (a == DType::f16 || a == DType::bf16 || a == DType::f32);
 }
 
 // wgmma takes them with neighbours in k only.
@@ -169,7 +160,7 @@ class Recogniser {
       if (!plain_indices(a)) return false;
     }
     DType a = layout_of(piece_.loads[0]).type, b = layout_of(piece_.loads[1]).type;
-    if (!multiplies(a, b, p_.sum) || tensor_core_rate(a, target_) <= 0) return false;
+    if (!tensor_cores_multiply(a, b, p_.sum) || tensor_core_rate(a, target_) <= 0) return false;
     // A step of f64 is of few elements: with more there are fewer barriers.
     bool wide = p_.bulk || p_.sum == DType::f64;
     p_.depth = (wide ? kRowBytes : kThreadRowBytes) / static_cast<int64_t>(byte_size(a));

@@ -1,17 +1,7 @@
-#include <cstdio>
-
 #include "core/distribute/overlap/pieces/in_pieces.h"
+#include "core/distribute/overlap/three_digits.h"
 
 namespace tile {
-namespace {
-
-std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g", value);
-  return text;
-}
-
-}  // namespace
 
 std::string explain_pieces(const std::vector<PiecedExchange>& pieces,
                            const std::vector<std::string>& names) {
@@ -20,8 +10,8 @@ std::string explain_pieces(const std::vector<PiecedExchange>& pieces,
     text += "  " + names[one.exchange] + ": in " + std::to_string(one.pieces) + " pieces, each " +
             (one.gathers ? "before" : "behind") + " its part of ";
     for (size_t i = 0; i < one.results.size(); ++i) text += (i == 0 ? "" : ", ") + one.results[i];
-    text += "; about " + number(one.now_ns / 1000) + " us instead of " +
-            number(one.before_ns / 1000) + " us\n";
+    text += "; about " + three_digits(one.now_ns / 1000) + " us instead of " +
+            three_digits(one.before_ns / 1000) + " us\n";
   }
   return text.empty() ? text : "exchanges in pieces\n" + text;
 }

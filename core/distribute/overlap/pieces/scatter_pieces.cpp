@@ -8,6 +8,7 @@
 #include "core/distribute/overlap/interior.h"
 #include "core/distribute/overlap/overlap_model.h"
 #include "core/distribute/overlap/pieces/rebuilt.h"
+#include "core/distribute/sums.h"
 #include "core/ir/analysis/uses.h"
 #include "core/ir/ranks/reduce_part.h"
 #include "core/support/control.h"
@@ -220,18 +221,6 @@ class ScatterInPieces {
     rewriter.add(std::move(copy));
   }
 
-  static Piece cells_of(TensorId result, size_t dims) {
-    Piece piece;
-    Access store;
-    store.tensor = result;
-    for (size_t d = 0; d < dims; ++d) {
-      piece.iterators.push_back("c" + std::to_string(d));
-      store.index.push_back({iterator_affine(d)});
-    }
-    piece.stores.push_back(std::move(store));
-    return piece;
-  }
-
   Exchange piece(size_t r, size_t k) {
     Exchange e = what(r);
     e.reduction.reset();
@@ -268,10 +257,7 @@ class ScatterInPieces {
     Piece piece = cells_of(sums_, program(r).tensors[sums_].shape.size());
     std::optional<NodeId> total;
     for (const Exchange::Part& part : what(r).receives) {
-      Access load = piece.stores[0];
-      load.tensor = from.at(part.rank);
-      piece.loads.push_back(std::move(load));
-      NodeId term = piece.body.load(piece.loads.size() - 1, type);
+      NodeId term = load_of(piece, from.at(part.rank), type);
       term = piece.body.cast(term, c.accumulator);
       if (total) {
         NodeId before = piece.body.cast(piece.body.cast(*total, type), c.accumulator);
