@@ -26,11 +26,19 @@ struct RowCopy {
   std::array<size_t, 2> rows{1, 1};
 };
 
-// A part of an exchange, in the device's memory.
+// A part of an exchange, in the memory of where the rank runs.
 struct LinkPart {
   size_t rank = 0;  // the other one, never the caller's own
   std::byte* data = nullptr;
   size_t bytes = 0;  // may be 0: nothing is sent
+};
+
+// An exchange of parts, with the copies on the device that make what is sent and that put what
+// was received where it belongs.
+struct LinkExchange {
+  std::span<const RowCopy> packs;
+  std::span<const LinkPart> sent, received;
+  std::span<const RowCopy> unpacks;
 };
 
 // What all ranks of a link do together, each with parts of as many elements.
@@ -51,6 +59,7 @@ struct LinkCollective {
   size_t elements = 0;  // of what a rank gives to an all-gather, else of what it gets
   const std::byte* from = nullptr;
   std::byte* to = nullptr;
+  std::span<const RowCopy> packs = {};  // that make `from`
 };
 
 // Where an exchange stands among the work of a session.
@@ -72,14 +81,17 @@ class DeviceLink {
  public:
   // Waits for nobody. The device is done with what was started, or abort() was called.
   virtual ~DeviceLink() = default;
+  // An exchange beside that is started later comes behind the work that the session's own stream
+  // was given until now, not until then. Exchanges take marks in their order. Throws as start().
+  virtual void mark() = 0;
   // Gives the device an exchange, and returns how many were started before. Exchanges run one after
   // the other, whatever their lanes; parts between two ranks arrive in the order in which they are
   // given. Throws Failure (run, "nccl"; "cuda").
-  virtual size_t start(std::span<const LinkPart> sent, std::span<const LinkPart> received,
-                       LinkManner how) = 0;
+  virtual size_t start(const LinkExchange& what, LinkManner how) = 0;
   virtual size_t start(const LinkCollective& what, LinkLane lane) = 0;
   // Whether the link is made and the stream has been given what was started. Until then nothing
-  // else is started, and no other work given to the stream. Throws Failure (run, "nccl").
+  // else is started or awaited, and no other work given to the exchange's stream. Throws Failure
+  // (run, "nccl"; "cuda").
   virtual bool is_given() = 0;
   // What the session's own stream is given from now on comes behind this exchange, which was given.
   // Waits for nobody. Throws as start().

@@ -81,8 +81,8 @@ void Partitioner::declare_inputs() {
     std::vector<Box> boxes = boxes_of(d_.layouts[id], tensor.shape, d_.mesh);
     TensorId local = ranks_.declare(tensor.name, tensor.type, tensor.role, boxes);
     for (size_t r = 0; r < ranks_.ranks(); ++r) {
-      ranks_.tensor(r, local).constant = tensor.constant;
-      ranks_.tensor(r, local).fixed = tensor.fixed;
+      ranks_.edit(r, local).constant = tensor.constant;
+      ranks_.edit(r, local).fixed = tensor.fixed;
     }
     store(id, local, d_.layouts[id]);
   }

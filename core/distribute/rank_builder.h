@@ -27,7 +27,7 @@ class RankBuilder {
   // A tensor of every rank with the extents of its box. The name is made unique.
   TensorId declare(const std::string& name, DType type, TensorRole role,
                    const std::vector<Box>& boxes);
-  BoundTensor& tensor(size_t rank, TensorId id) { return programs_[rank].program.tensors[id]; }
+  BoundTensor& edit(size_t rank, TensorId id) { return programs_[rank].program.tensors.edit(id); }
   void add(size_t rank, BoundStatement statement) {
     programs_[rank].program.statements.push_back(std::move(statement));
   }

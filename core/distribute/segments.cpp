@@ -99,7 +99,7 @@ class Splitter {
       if (!later || contains(segment_.outputs, id)) continue;
       segment_.outputs.push_back(id);
       TensorId here = renamed(id);
-      segment_.program.tensors[here].role = TensorRole::output;
+      segment_.program.tensors.edit(here).role = TensorRole::output;
       segment_.program.outputs.push_back(here);
     }
     return std::move(segment_);
@@ -109,7 +109,7 @@ class Splitter {
     if (contains(segment_.inputs, id)) return;
     segment_.inputs.push_back(id);
     TensorId here = renamed(id);
-    segment_.program.tensors[here].role = TensorRole::input;
+    segment_.program.tensors.edit(here).role = TensorRole::input;
     segment_.program.inputs.push_back(here);
   }
 

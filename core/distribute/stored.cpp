@@ -32,7 +32,7 @@ const StoredTensor& Partitioner::stored(TensorId id) {
   internal_check(layout.has_value(), "partition: a view that does not follow its source");
   std::vector<Box> boxes = boxes_of(*layout, view.shape, d_.mesh);
   TensorId local = ranks_.declare(view.name, view.type, TensorRole::temporary, boxes);
-  for (size_t r = 0; r < ranks_.ranks(); ++r) ranks_.tensor(r, local).view_of = source.local;
+  for (size_t r = 0; r < ranks_.ranks(); ++r) ranks_.edit(r, local).view_of = source.local;
   return store(id, local, std::move(*layout));
 }
 

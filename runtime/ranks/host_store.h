@@ -1,6 +1,7 @@
 // Runs of ranks in the host's memory.
 #pragma once
 
+#include <map>
 #include <memory>
 
 #include "runtime/ranks/rank_store.h"
@@ -20,13 +21,9 @@ class HostStore final : public RankStore {
   void copy(std::byte* to, const std::byte* from, size_t bytes) override;
   void run_segment(size_t segment, std::vector<TensorView> inputs,
                    std::vector<TensorView> outputs) override;
-  void pack(size_t exchange, size_t i, const std::byte* source, std::byte* part) override;
   // One that travels is made on the transport's other thread.
-  void begin(size_t exchange, const std::byte* source, const std::vector<Part>& sent,
-             const std::vector<Part>& received, std::byte* result) override;
+  void begin(size_t exchange, Moved what) override;
   void end(size_t exchange) override;
-  void unpack(size_t exchange, const std::vector<const std::byte*>& parts,
-              std::byte* result) override;
   void finish() override {}
   void stop(const std::string& why) noexcept override;
   bool let_go() noexcept override { return !transport_.in_flight(); }
@@ -36,12 +33,16 @@ class HostStore final : public RankStore {
  private:
   template <class Work>
   void located(size_t exchange, const Work& work) const;
+  void pack(size_t exchange, size_t i, const std::byte* source, std::byte* part) const;
+  void copy_own(size_t exchange, const Moved& what) const;
+  void unpack(size_t exchange, const Moved& what) const;
   static std::byte* bytes(const TensorView& view) { return static_cast<std::byte*>(view.data); }
 
   const RankExecutable& of_;
   Transport& transport_;
   std::unique_ptr<HostMemory> arena_;
-  bool travels_ = false;  // some exchange is, or was, given to the other thread
+  bool travels_ = false;           // some exchange is, or was, given to the other thread
+  std::map<size_t, Moved> begun_;  // exchanges, until they end
 };
 
 }  // namespace tile

@@ -23,7 +23,7 @@ LocalMesh::LocalMesh(std::shared_ptr<LocalRanks> ranks,
   for (size_t r = 0; r < p_.ranks.size(); ++r) {
     OverlappedProgram own = overlapped(p_, r, common);
     executables_.push_back(std::make_unique<RankExecutable>(
-        ranks_->engine(r), source, std::move(own.program), names, collectives));
+        ranks_->engine(r), source, std::move(own.program), r, names, collectives));
   }
 }
 LocalMesh::LocalMesh(const std::shared_ptr<Engine>& engine,

@@ -116,15 +116,14 @@ class LinkProbe {
 struct Introduction {
   uint64_t host = 0;
   uint64_t measures = 0;  // 0: its engine is to be deterministic
-  double multiply_adds_per_ns = 0, bytes_per_ns = 0;
+  RankRates rates;
 };
 
 Introduction introduction_of(const Engine& engine) {
   char host[256] = {};
   gethostname(host, sizeof host - 1);
-  RankRates rates = rank_rates(engine.target());
   return {XXH3_64bits(host, std::strlen(host)), engine.options().deterministic ? 0u : 1u,
-          rates.multiply_adds_per_ns, rates.bytes_per_ns};
+          rank_rates(engine.target())};
 }
 
 std::string identity_of(const Mesh& mesh, const std::vector<Introduction>& all) {
@@ -179,7 +178,7 @@ ChoiceOptions figures_of(const Engine& engine, const Mesh& mesh, Transport& tran
   ChoiceOptions figures;
   bool measures = std::all_of(all.begin(), all.end(),
                               [](const Introduction& one) { return one.measures != 0; });
-  if (measures) figures.rates = {all[0].multiply_adds_per_ns, all[0].bytes_per_ns};
+  if (measures) figures.rates = all[0].rates;
   if (linked) {
     figures.links.any = kDeviceLink;
   } else if (measures && transport.ranks() > 1) {

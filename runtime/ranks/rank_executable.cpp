@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
 #include <utility>
 
 #include "core/ir/analysis/uses.h"
@@ -30,7 +29,7 @@ Overlap overlap_on(const Engine& engine, Overlap wanted, bool linked) {
 
 RankExecutable::RankExecutable(const std::shared_ptr<Engine>& engine,
                                const std::shared_ptr<const Program>& source, RankProgram rank,
-                               std::vector<std::string> names,
+                               size_t number, std::vector<std::string> names,
                                std::vector<std::optional<Collective>> collectives)
     : engine_(engine),
       source_(source),
@@ -38,7 +37,10 @@ RankExecutable::RankExecutable(const std::shared_ptr<Engine>& engine,
       segmented_(segments_of(rank_)),
       names_(std::move(names)),
       collectives_(std::move(collectives)),
-      memory_(plan_memory(rank_, segmented_)) {
+      memory_(plan_memory(rank_, number, segmented_)),
+      placed_(rank_.program.tensors.size()) {
+  place_parts();
+  plan_own_copies();
   for (const Segment& segment : segmented_.segments) {
     BoundStrides strides;
     for (TensorId id : segment.inputs) strides.inputs.push_back(strides_of(id));
@@ -50,14 +52,32 @@ RankExecutable::RankExecutable(const std::shared_ptr<Engine>& engine,
 }
 RankExecutable::~RankExecutable() = default;
 
-std::vector<int64_t> RankExecutable::strides_of(TensorId id) const {
+void RankExecutable::place_parts() {
   for (const PartOfTensor& part : rank_.parts) {
-    if (part.part != id) continue;
-    const Shape& whole = rank_.program.tensors[part.whole].shape;
-    bool dense = first_of_run(whole, box_of(rank_.program, part)).has_value();
-    return dense ? std::vector<int64_t>() : dense_strides(whole);
+    const BoundTensor& whole = rank_.program.tensors[part.whole];
+    std::vector<int64_t> strides = dense_strides(whole.shape);
+    int64_t cell = 0;
+    for (size_t d = 0; d < strides.size(); ++d) cell += part.at[d] * strides[d];
+    if (first_of_run(whole.shape, box_of(rank_.program, part))) strides.clear();
+    size_t offset = static_cast<size_t>(cell) * byte_size(whole.type);
+    placed_[part.part] = PlacedPart{part.whole, offset, std::move(strides)};
   }
-  return {};
+}
+
+void RankExecutable::plan_own_copies() {
+  for (size_t e = 0; e < rank_.exchanges.size(); ++e) {
+    const Exchange& what = rank_.exchanges[e].what;
+    const Shape& source = rank_.program.tensors[what.source].shape;
+    const Shape& result = rank_.program.tensors[what.result].shape;
+    std::vector<BoxLevels>& copies = own_copies_.emplace_back();
+    for (const RankMemory::Own& own : memory_.exchanges[e].own) {
+      const Box& to = what.receives[own.received].box;
+      if (to.empty()) continue;
+      // Where the whole source lies from the result's first cell.
+      Box there = moved(relative(whole_box(source), what.sends[own.sent].box.lo), to.lo);
+      copies.push_back(levels_of(result, there, to));
+    }
+  }
 }
 
 std::unique_ptr<HostMemory> RankExecutable::arena() const {
@@ -78,7 +98,6 @@ class RankExecutable::Run {
         store_(store),
         rank_(rank),
         data_(program_.tensors.size(), nullptr) {
-    for (const PartOfTensor& part : of.rank_.parts) part_of_.emplace(part.part, &part);
     for (size_t i = 0; i < inputs.size(); ++i) {
       data_[program_.inputs[i]] = store.bring_in(inputs[i]);
     }
@@ -123,15 +142,8 @@ class RankExecutable::Run {
 
   std::byte* data(TensorId id) {
     TensorId storage = storage_of(program_, id);
-    if (auto part = part_of_.find(storage); part != part_of_.end()) return data(*part->second);
+    if (const auto& part = of_.placed_[storage]) return data(part->whole) + part->offset;
     return program_.tensors[storage].constant ? store_.constant(storage) : data_[storage];
-  }
-  std::byte* data(const PartOfTensor& part) {
-    const BoundTensor& whole = program_.tensors[part.whole];
-    std::vector<int64_t> strides = dense_strides(whole.shape);
-    int64_t cell = 0;
-    for (size_t d = 0; d < strides.size(); ++d) cell += part.at[d] * strides[d];
-    return data(part.whole) + static_cast<size_t>(cell) * byte_size(whole.type);
   }
   TensorView view(TensorId id) {
     const BoundTensor& tensor = program_.tensors[id];
@@ -165,42 +177,48 @@ class RankExecutable::Run {
     const Exchange& what = of_.rank_.exchanges[e].what;
     const RankMemory::Moved& moved = of_.memory_.exchanges[e];
     if (moved.clears) clear(what.result);
-    auto self = static_cast<int64_t>(rank_);
-    std::vector<RankStore::Part> sent, received;
-    std::vector<const std::byte*> own;  // parts for this rank itself
+    RankStore::Moved parts;
+    parts.source = data(what.source);
+    parts.result = data(what.result);
+    std::vector<const std::byte*> own = send(what, moved, parts);
+    receive(what, moved, own, parts);
+    store_.begin(e, std::move(parts));
+  }
+
+  void end(size_t e) { store_.end(e); }
+
+  bool is_own(const Exchange::Part& part) const { return part.rank == static_cast<int64_t>(rank_); }
+
+  // Returns the parts for this rank itself, where they are combined.
+  std::vector<const std::byte*> send(const Exchange& what, const RankMemory::Moved& moved,
+                                     RankStore::Moved& parts) {
+    std::vector<const std::byte*> own;
     for (size_t i = 0; i < what.sends.size(); ++i) {
-      std::byte* bytes = packed(e, i, moved.sends[i]);
-      if (what.sends[i].rank == self) {
+      if (is_own(what.sends[i]) && !what.reduction) continue;
+      const RankMemory::Part& part = moved.sends[i];
+      std::byte* bytes = at(part, what.source);
+      if (!part.in_tensor) parts.packed.push_back({i, bytes});
+      if (is_own(what.sends[i])) {
         own.push_back(bytes);
       } else {
-        sent.push_back({static_cast<size_t>(what.sends[i].rank), bytes, moved.sends[i].bytes});
+        parts.sent.push_back({static_cast<size_t>(what.sends[i].rank), bytes, part.bytes});
       }
     }
-    std::vector<const std::byte*>& parts = unpacked_[e];
+    return own;
+  }
+  void receive(const Exchange& what, const RankMemory::Moved& moved,
+               const std::vector<const std::byte*>& own, RankStore::Moved& parts) {
     size_t next_own = 0;
     for (size_t i = 0; i < what.receives.size(); ++i) {
-      if (what.receives[i].rank == self) {
-        parts.push_back(own[next_own++]);
+      if (is_own(what.receives[i])) {
+        parts.arrived.push_back(what.reduction ? own[next_own++] : nullptr);
         continue;
       }
-      std::byte* bytes = at(moved.receives[i], what.result);
-      received.push_back(
-          {static_cast<size_t>(what.receives[i].rank), bytes, moved.receives[i].bytes});
-      parts.push_back(moved.receives[i].in_tensor ? nullptr : bytes);
+      const RankMemory::Part& part = moved.receives[i];
+      std::byte* bytes = at(part, what.result);
+      parts.received.push_back({static_cast<size_t>(what.receives[i].rank), bytes, part.bytes});
+      parts.arrived.push_back(part.in_tensor ? nullptr : bytes);
     }
-    store_.begin(e, data(what.source), sent, received, data(what.result));
-  }
-
-  void end(size_t e) {
-    store_.end(e);
-    store_.unpack(e, unpacked_[e], data(of_.rank_.exchanges[e].what.result));
-  }
-
-  std::byte* packed(size_t e, size_t i, const RankMemory::Part& part) {
-    const Exchange& what = of_.rank_.exchanges[e].what;
-    std::byte* bytes = at(part, what.source);
-    if (!part.in_tensor) store_.pack(e, i, data(what.source), bytes);
-    return bytes;
   }
 
   const RankExecutable& of_;
@@ -208,9 +226,7 @@ class RankExecutable::Run {
   RankStore& store_;
   size_t rank_;
   IdVector<TensorId, std::byte*> data_;
-  std::map<TensorId, const PartOfTensor*> part_of_;
-  std::vector<std::byte*> rooms_;                             // of the outputs
-  std::map<size_t, std::vector<const std::byte*>> unpacked_;  // parts of exchanges, at their ends
+  std::vector<std::byte*> rooms_;  // of the outputs
 };
 
 void RankExecutable::run(Transport& transport, const std::shared_ptr<DeviceEnd>& device,

@@ -12,6 +12,7 @@
 #include "core/ir/scalar.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/launch/host_memory.h"
+#include "runtime/ranks/box_rows.h"
 #include "runtime/ranks/collectives.h"
 #include "runtime/ranks/device/device_end.h"
 #include "runtime/ranks/rank_memory.h"
@@ -31,10 +32,10 @@ class RankStore;
 
 class RankExecutable {
  public:
-  // `names` of the exchanges, for errors; `collectives` are those of all ranks' programs, or none.
-  // Throws Failure.
+  // `number` of the rank; `names` of the exchanges, for errors; `collectives` are those of all
+  // ranks' programs, or none. Throws Failure.
   RankExecutable(const std::shared_ptr<Engine>& engine,
-                 const std::shared_ptr<const Program>& source, RankProgram rank,
+                 const std::shared_ptr<const Program>& source, RankProgram rank, size_t number,
                  std::vector<std::string> names,
                  std::vector<std::optional<Collective>> collectives = {});
   ~RankExecutable();
@@ -48,6 +49,8 @@ class RankExecutable {
   const std::vector<std::shared_ptr<const Executable>>& executables() const { return executables_; }
   const std::vector<std::string>& names() const { return names_; }
   const RankMemory& memory() const { return memory_; }
+  // What an exchange copies from its source (a "part" of these levels) to its result.
+  const std::vector<BoxLevels>& own_copies(size_t exchange) const { return own_copies_[exchange]; }
   std::optional<Collective> collective(size_t exchange) const {
     return collectives_.empty() ? std::nullopt : collectives_[exchange];
   }
@@ -62,9 +65,18 @@ class RankExecutable {
 
  private:
   class Run;
+  // A tensor that is a part of another one.
+  struct PlacedPart {
+    TensorId whole;
+    size_t offset = 0;             // of its first cell there, in bytes
+    std::vector<int64_t> strides;  // empty: its cells stand side by side
+  };
+  void place_parts();
+  void plan_own_copies();
   std::unique_ptr<HostMemory> arena() const;
-  // Of a part of a tensor whose cells do not stand side by side; empty: dense.
-  std::vector<int64_t> strides_of(TensorId id) const;
+  std::vector<int64_t> strides_of(TensorId id) const {
+    return placed_[id] ? placed_[id]->strides : std::vector<int64_t>();
+  }
 
   std::shared_ptr<Engine> engine_;
   std::shared_ptr<const Program> source_;
@@ -74,7 +86,9 @@ class RankExecutable {
   std::vector<std::string> names_;
   std::vector<std::optional<Collective>> collectives_;
   RankMemory memory_;
-  std::unique_ptr<const DevicePlan> plan_;  // null without a device
+  IdVector<TensorId, std::optional<PlacedPart>> placed_;
+  std::vector<std::vector<BoxLevels>> own_copies_;  // of each exchange
+  std::unique_ptr<const DevicePlan> plan_;          // null without a device
   mutable std::mutex mutex_;
   mutable std::unique_ptr<HostMemory> spare_;  // the arena of a run that is over
 };

@@ -21,8 +21,9 @@ size_t bytes_of(const BoundTensor& t) {
 
 class Planner {
  public:
-  Planner(const RankProgram& rank, const SegmentedProgram& segmented)
+  Planner(const RankProgram& rank, size_t number, const SegmentedProgram& segmented)
       : rank_(rank),
+        self_(static_cast<int64_t>(number)),
         program_(rank.program),
         segmented_(segmented),
         given_(program_.tensors.size()) {
@@ -95,14 +96,18 @@ class Planner {
     touch(e.result, time);
     check_is_dense(e.result);
     RankMemory::Moved moved;
+    if (!e.reduction) moved.own = own_parts(e);
+    auto is_copied = [&](const Exchange::Part& part) { return !e.reduction && part.rank == self_; };
     size_t staged = 0;
     for (const Exchange::Part& part : e.sends) {
-      moved.sends.push_back(part_of(part, e.source, true, staged));
+      moved.sends.push_back(is_copied(part) ? RankMemory::Part{true, 0, 0}
+                                            : part_of(part, e.source, true, staged));
     }
     std::vector<Box> covered;
     for (const Exchange::Part& part : e.receives) {
       bool may_stay = !e.reduction && in_arena(e.result);
-      moved.receives.push_back(part_of(part, e.result, may_stay, staged));
+      moved.receives.push_back(is_copied(part) ? RankMemory::Part{true, 0, 0}
+                                               : part_of(part, e.result, may_stay, staged));
       add_disjoint(covered, part.box);
     }
     int64_t cells = 0;
@@ -112,6 +117,20 @@ class Planner {
     life.bytes = staged;
     life.at(time);
     memory_.exchanges.push_back(std::move(moved));
+  }
+
+  // The parts for the rank itself are received in the order in which they are sent.
+  std::vector<RankMemory::Own> own_parts(const Exchange& e) const {
+    std::vector<RankMemory::Own> own;
+    for (size_t i = 0; i < e.sends.size(); ++i) {
+      if (e.sends[i].rank == self_) own.push_back({i, 0});
+    }
+    size_t next = 0;
+    for (size_t i = 0; i < e.receives.size(); ++i) {
+      if (e.receives[i].rank == self_) own.at(next++).received = i;
+    }
+    internal_check(next == own.size(), "ranks: a rank gives itself what it does not take");
+    return own;
   }
 
   // What an exchange sets of a tensor stands side by side there.
@@ -139,6 +158,7 @@ class Planner {
   }
 
   const RankProgram& rank_;
+  int64_t self_;
   const BoundProgram& program_;
   const SegmentedProgram& segmented_;
   std::map<TensorId, TensorId> whole_of_;  // by the part
@@ -163,8 +183,8 @@ std::optional<size_t> first_of_run(const Shape& shape, const Box& box) {
   return cell;
 }
 
-RankMemory plan_memory(const RankProgram& rank, const SegmentedProgram& segmented) {
-  return Planner(rank, segmented).run();
+RankMemory plan_memory(const RankProgram& rank, size_t number, const SegmentedProgram& segmented) {
+  return Planner(rank, number, segmented).run();
 }
 
 }  // namespace tile

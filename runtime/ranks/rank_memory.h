@@ -22,8 +22,14 @@ struct RankMemory {
     bool in_tensor = false;
     size_t offset = 0, bytes = 0;
   };
+  // Cells that the rank gives itself: parts of these numbers, which are copied from the source to
+  // the result and have no bytes in between.
+  struct Own {
+    size_t sent = 0, received = 0;
+  };
   struct Moved {
     std::vector<Part> sends, receives;  // as those of the exchange
+    std::vector<Own> own;               // none of an exchange that combines what it receives
     bool clears = false;  // cells of the result that nothing is received for are to be zero
   };
   std::vector<Moved> exchanges;
@@ -39,7 +45,7 @@ struct RankMemory {
 // The first cell of a box whose cells stand side by side in a dense tensor, if they do.
 std::optional<size_t> first_of_run(const Shape& shape, const Box& box);
 
-// Throws Overflow.
-RankMemory plan_memory(const RankProgram& rank, const SegmentedProgram& segmented);
+// Of the rank with this number. Throws Overflow.
+RankMemory plan_memory(const RankProgram& rank, size_t number, const SegmentedProgram& segmented);
 
 }  // namespace tile

@@ -175,8 +175,8 @@ void MeshProgram::compile(const std::shared_ptr<Engine>& engine,
   std::vector<std::optional<Collective>> collectives = collectives_of(parts.ranks);
   how.mode = overlap;
   OverlappedProgram own = overlapped(parts, mesh_->rank(), how);
-  executable_ = std::make_unique<RankExecutable>(engine, source, std::move(own.program), names,
-                                                 std::move(collectives));
+  executable_ = std::make_unique<RankExecutable>(engine, source, std::move(own.program),
+                                                 mesh_->rank(), names, std::move(collectives));
 }
 
 HostTensor MeshProgram::part_of_input(const HostTensor& whole, size_t input) const {

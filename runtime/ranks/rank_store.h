@@ -24,22 +24,25 @@ class RankStore {
   // `inputs` and `outputs` are dense, with addresses of this store.
   virtual void run_segment(size_t segment, std::vector<TensorView> inputs,
                            std::vector<TensorView> outputs) = 0;
-  // Part i of what an exchange sends, from its source.
-  virtual void pack(size_t exchange, size_t i, const std::byte* source, std::byte* part) = 0;
-  struct Part {
-    size_t rank = 0;
-    std::byte* data = nullptr;
-    size_t bytes = 0;
+  // Where an exchange finds its source and its result, and what it moves.
+  struct Moved {
+    const std::byte* source = nullptr;
+    std::byte* result = nullptr;
+    std::vector<LinkPart> sent, received;  // to other ranks and from them
+    // Parts of these numbers that are to be made of the source.
+    struct Packed {
+      size_t part = 0;
+      std::byte* data = nullptr;
+    };
+    std::vector<Packed> packed;
+    // All parts that are received, the rank's own too; null for one that is where it belongs.
+    std::vector<const std::byte*> arrived;
   };
-  // The parts are sent and received once end() has returned; what runs meanwhile neither writes
-  // what is sent nor touches what is received. Exchanges end in the order in which they begin.
-  virtual void begin(size_t exchange, const std::byte* source, const std::vector<Part>& sent,
-                     const std::vector<Part>& received, std::byte* result) = 0;
+  // The parts are sent, and the result is there, once end() has returned; what runs meanwhile
+  // neither writes the source nor touches the result. Exchanges end in the order in which they
+  // begin.
+  virtual void begin(size_t exchange, Moved what) = 0;
   virtual void end(size_t exchange) = 0;
-  // Puts what an exchange received into its result: as many addresses as it has parts, null for one
-  // that is where it belongs.
-  virtual void unpack(size_t exchange, const std::vector<const std::byte*>& parts,
-                      std::byte* result) = 0;
   // The outputs are there once this returns.
   virtual void finish() = 0;
   // The run failed, and why. Exchanges that have begun are given up.

@@ -22,6 +22,7 @@ FakeDriver::FakeDriver() {
   find(peers, "fake_cuda_peers");
   find(trace, "fake_cuda_trace");
   find(traced, "fake_cuda_traced");
+  find(late, "fake_cuda_late");
   find(run_recording, "fake_cuda_run_recording");
   find(drop_recording, "fake_cuda_drop_recording");
   find(hold_events, "fake_cuda_hold_events");
@@ -42,6 +43,7 @@ void OnFakeDevice::SetUp() {
 }
 void OnFakeDevice::TearDown() {
   fake_driver().break_all(0);
+  fake_driver().late(0);
   EXPECT_EQ(fake_driver().live(), 0) << "objects of the driver are left";
 }
 

@@ -27,6 +27,7 @@ struct FakeDriver {
   void (*peers)(int reach) = nullptr;
   void (*trace)(int on) = nullptr;
   const char* (*traced)() = nullptr;
+  void (*late)(unsigned number) = nullptr;
 };
 const FakeDriver& fake_driver();
 

@@ -107,7 +107,7 @@ TEST_F(TensorCoreCode, ThreeProductsByWgmma) {
                                    {{n, 2, k}, {"j", "0", "k"}}, {{m, n}, {"i", "j"}}, DType::f32);
     Piece& piece = kernel.stages[0].contraction.pieces[0];
     for (size_t i = 0; i < 2; ++i) {
-      BoundTensor& t = kernel.tensors.change()[piece.loads[i].tensor];
+      BoundTensor& t = kernel.tensors.edit(piece.loads[i].tensor);
       t.role = TensorRole::temporary;
       t.tf32_parts = true;
       piece.loads.push_back(piece.loads[i]);

@@ -44,6 +44,32 @@ bool fills_sums(const BoundProgram& program, const Distribution& d) {
                      });
 }
 
+// Arithmetic of a product on one rank, at the rates of a GPU that has no GPU here to ask.
+double product_ns(DType type, Precision precision, const char* aggregation = "+") {
+  std::string text =
+      "function (A[M, K], B[K, N]) -> (C) { C[m, n: M, N] = " + std::string(aggregation) +
+      "(A[m, k] * B[k, n]); }";
+  BoundProgram program = bind_text(text, {{type, {4096, 4096}}, {type, {4096, 4096}}});
+  Target target = h200_target();
+  target.precision = precision;
+  ChoiceOptions options;
+  options.rates = rank_rates(target);
+  return chosen(program, "gpu=1", "", options).cost.compute_ns;
+}
+
+TEST(Choice, ProductsTakeTheTimeOfTheUnitsThatMakeThem) {
+  double points = 4096.0 * 4096 * 4096, processors = 132;
+  double plain = points / (processors * h200_target().fma_per_ns);
+  double narrow = points / (0.7 * processors * h200_target().gpu.matrix_per_ns);
+  EXPECT_NEAR(product_ns(DType::bf16, Precision::f32), narrow, 1e-6 * narrow);
+  EXPECT_NEAR(product_ns(DType::f16, Precision::f32), narrow, 1e-6 * narrow);
+  EXPECT_NEAR(product_ns(DType::i8, Precision::f32), narrow / 2, 1e-6 * narrow);
+  EXPECT_NEAR(product_ns(DType::f32, Precision::f32), plain, 1e-6 * plain);
+  EXPECT_NEAR(product_ns(DType::f32, Precision::tf32), 2 * narrow, 1e-6 * narrow);
+  // Maxima of products are none of theirs: a multiplication and a comparison each.
+  EXPECT_NEAR(product_ns(DType::bf16, Precision::f32, ">"), 2 * plain, 1e-6 * plain);
+}
+
 TEST(Choice, ExchangesTakeWhatWasCounted) {
   for (uint64_t seed : seeds(20000, 150)) {
     RandomCase drawn = random_case(seed);

@@ -124,7 +124,7 @@ class FaultsBesideOverlap : public testing::Test {
     PartitionedProgram parts = divided(program, "x=2", "A[x] O[x(200, 196)]");
     OverlappedProgram own = overlapped(parts, 0, {Overlap::always, {}, {}});
     ASSERT_TRUE(own.travels[0].travels);
-    executable_ = std::make_unique<RankExecutable>(engine_, source, std::move(own.program),
+    executable_ = std::make_unique<RankExecutable>(engine_, source, std::move(own.program), 0,
                                                    std::vector<std::string>{"halo of A"});
   }
 

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <thread>
 
+#include "backends/cuda/ranks/row_copies.h"
 #include "core/support/diagnostic.h"
 
 namespace tile::cuda {
@@ -112,7 +113,8 @@ NcclLink::~NcclLink() {
   abort(kCloseSeconds);
   try {
     Current current(*device_);
-    for (const Running& r : running_) free_.insert(free_.end(), {r.begin, r.end});
+    for (const Running& r : running_) free_.insert(free_.end(), {r.begin, r.packed, r.end});
+    free_.insert(free_.end(), marks_.begin(), marks_.end());
     for (CUevent event : free_) {
       if (event != nullptr) driver_.cuEventDestroy_(event);
     }
@@ -155,26 +157,41 @@ bool NcclLink::is_reached(CUevent event) {
   return true;
 }
 
-size_t NcclLink::start(std::span<const LinkPart> sent, std::span<const LinkPart> received,
-                       LinkManner how) {
+void NcclLink::mark() {
+  Current current(*device_);
+  CUevent now = event();
+  marks_.push_back(now);
+  record(now, own());
+}
+
+size_t NcclLink::start(const LinkExchange& what, LinkManner how) {
   std::vector<LinkPart> copied_out, copied_in, out, in;
   auto is_copied = [&](const LinkPart& part) { return how.copies && peers_.reaches(part.rank); };
-  for (const LinkPart& part : sent) (is_copied(part) ? copied_out : out).push_back(part);
-  for (const LinkPart& part : received) (is_copied(part) ? copied_in : in).push_back(part);
+  for (const LinkPart& part : what.sent) (is_copied(part) ? copied_out : out).push_back(part);
+  for (const LinkPart& part : what.received) (is_copied(part) ? copied_in : in).push_back(part);
   size_t number = 0;
   if (out.empty() && in.empty()) {
     Current current(*device_);
-    begin(how.lane);
+    begin(how.lane, what.packs);
     number = begun(how.lane);
   } else {
-    number = give(how.lane, [&](CUstream stream) { return give_parts(out, in, stream); });
+    auto parts = [&](CUstream stream) { return give_parts(out, in, stream); };
+    number = give(how.lane, what.packs, parts);
   }
-  peers_.start(copied_out, copied_in, running_.back().begin, running_.back().stream);
+  Running& now = running_.back();
+  now.unpacks.assign(what.unpacks.begin(), what.unpacks.end());
+  CUevent ready = now.begin;
+  if (!copied_out.empty() && !what.packs.empty()) {
+    Current current(*device_);
+    ready = now.packed = event();
+    record(ready, now.stream);
+  }
+  peers_.start(copied_out, copied_in, ready, now.stream);
   return number;
 }
 
 size_t NcclLink::start(const LinkCollective& what, LinkLane lane) {
-  return give(lane, [&](CUstream stream) {
+  return give(lane, what.packs, [&](CUstream stream) {
     int type = nccl_type(what.type);
     switch (what.kind) {
       case LinkCollective::Kind::all_gather:
@@ -190,19 +207,25 @@ size_t NcclLink::start(const LinkCollective& what, LinkLane lane) {
   });
 }
 
-NcclLink::Running& NcclLink::begin(LinkLane lane) {
+NcclLink::Running& NcclLink::begin(LinkLane lane, std::span<const RowCopy> packs) {
   internal_check(comm_ != nullptr && given_, "a link that is not ready");
   if (lane == LinkLane::in_line && started_ > 0) await(started_ - 1);
   CUstream stream = lane == LinkLane::in_line ? own() : beside();
   Running& now = running_.emplace_back();
   now.stream = stream;
-  now.begin = event();
-  record(now.begin, own());
+  if (lane == LinkLane::beside && !marks_.empty()) {
+    now.begin = marks_.front();
+    marks_.pop_front();
+  } else {
+    now.begin = event();
+    record(now.begin, own());
+  }
   if (stream != own()) {
     session_.check(driver_.cuStreamWaitEvent_(stream, now.begin, CU_EVENT_WAIT_DEFAULT),
                    "ordering streams");
   }
   now.end = event();
+  for (const RowCopy& rows : packs) copy_rows(session_, rows, stream);
   return now;
 }
 
@@ -213,9 +236,10 @@ size_t NcclLink::begun(LinkLane lane) {
   return started_++;
 }
 
-size_t NcclLink::give(LinkLane lane, const std::function<int(CUstream)>& calls) {
+size_t NcclLink::give(LinkLane lane, std::span<const RowCopy> packs,
+                      const std::function<int(CUstream)>& calls) {
   Current current(*device_);
-  CUstream stream = begin(lane).stream;
+  CUstream stream = begin(lane, packs).stream;
   nccl_->check(nccl_->ncclGroupStart_(), comm_, "beginning an exchange");
   int parts = calls(stream);
   int end = nccl_->ncclGroupEnd_();  // in any case: the group is the thread's
@@ -264,8 +288,17 @@ bool NcclLink::is_given() {
   nccl_->check(state, comm_, "an exchange between GPUs");
   if (!peers_.is_given()) return false;
   given_ = true;
-  if (std::exchange(open_, false)) record(running_.back().end, running_.back().stream);
+  if (open_) end_of_given();
   return true;
+}
+
+void NcclLink::end_of_given() {
+  Running& last = running_.back();
+  for (const RowCopy& rows : std::exchange(last.unpacks, {})) {
+    copy_rows(session_, rows, last.stream);
+  }
+  record(last.end, last.stream);
+  open_ = false;
 }
 
 DeviceLink::Progress NcclLink::progress() {
@@ -283,6 +316,7 @@ DeviceLink::Progress NcclLink::progress() {
     if (!recorded || !is_reached(first.end)) break;
     ++progress_.done;
     free_.insert(free_.end(), {first.begin, first.end});
+    if (first.packed != nullptr) free_.push_back(first.packed);
     running_.pop_front();
   }
   return progress_;

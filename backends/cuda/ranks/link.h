@@ -24,8 +24,8 @@ class NcclLink final : public DeviceLink {
            size_t ranks, const std::set<size_t>& peers);
   ~NcclLink() override;
 
-  size_t start(std::span<const LinkPart> sent, std::span<const LinkPart> received,
-               LinkManner how) override;
+  void mark() override;
+  size_t start(const LinkExchange& what, LinkManner how) override;
   size_t start(const LinkCollective& what, LinkLane lane) override;
   bool is_given() override;
   void await(size_t exchange) override;
@@ -37,7 +37,9 @@ class NcclLink final : public DeviceLink {
   // recorded.
   struct Running {
     CUevent begin = nullptr, end = nullptr;
+    CUevent packed = nullptr;  // behind the copies that make what peers copy; null: none
     CUstream stream = nullptr;
+    std::vector<RowCopy> unpacks;  // that the stream is to be given
     bool begun = false;
   };
   CUevent event();
@@ -45,12 +47,15 @@ class NcclLink final : public DeviceLink {
   bool is_reached(CUevent event);
   CUstream own() const { return session_.stream_of(nullptr); }
   CUstream beside();
-  // The lane's stream comes behind what the session's own was given.
-  Running& begin(LinkLane lane);
+  // The lane's stream comes behind what the session's own was given, or had been when it was
+  // marked, and has the copies.
+  Running& begin(LinkLane lane, std::span<const RowCopy> packs);
   size_t begun(LinkLane lane);
   // Gives the lane's stream what `calls` gives it, as an exchange: a group of calls of NCCL, whose
   // first bad result it returns.
-  size_t give(LinkLane lane, const std::function<int(CUstream)>& calls);
+  size_t give(LinkLane lane, std::span<const RowCopy> packs,
+              const std::function<int(CUstream)>& calls);
+  void end_of_given();
   int give_parts(std::span<const LinkPart> sent, std::span<const LinkPart> received,
                  CUstream stream);
   void stop_copies();
@@ -68,6 +73,7 @@ class NcclLink final : public DeviceLink {
   size_t behind_ = 0;          // so many of them are before what the own stream is given
   bool given_ = false;         // all that was started, by NCCL to the stream
   bool open_ = false;          // the last exchange's end is to be recorded
+  std::deque<CUevent> marks_;
   std::deque<Running> running_;
   std::vector<CUevent> free_;
   Progress progress_;

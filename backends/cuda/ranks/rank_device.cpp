@@ -2,20 +2,17 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <climits>
 #include <fstream>
 #include <set>
 #include <string_view>
 
 #include "backends/cuda/cuda_backend.h"
 #include "backends/cuda/ranks/link.h"
+#include "backends/cuda/ranks/row_copies.h"
 #include "core/support/diagnostic.h"
 
 namespace tile::cuda {
 namespace {
-
-// The driver's limit of a pitch, CU_DEVICE_ATTRIBUTE_MAX_PITCH on all GPUs.
-constexpr size_t kMostPitch = INT_MAX;
 
 CUdeviceptr address(const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
 
@@ -50,24 +47,7 @@ class CudaRankDevice final : public RankDevice {
 
   void copy(const RowCopy& c) override {
     Current current(*device_);
-    size_t rows = c.rows[0] * c.rows[1];
-    if (c.width == 0 || rows == 0) return;
-    if (rows == 1 || (is_run(c.from, c) && is_run(c.to, c))) {
-      return copy_run(c.from.first, c.to.first, c.width * rows);
-    }
-    if (std::max({c.from.pitch, c.to.pitch, c.width}) > kMostPitch) return copy_each(c);
-    CUDA_MEMCPY3D what{};
-    what.srcMemoryType = what.dstMemoryType = CU_MEMORYTYPE_DEVICE;
-    what.srcDevice = address(c.from.first);
-    what.dstDevice = address(c.to.first);
-    what.srcPitch = c.from.pitch;
-    what.dstPitch = c.to.pitch;
-    what.srcHeight = height(c.from, c);
-    what.dstHeight = height(c.to, c);
-    what.WidthInBytes = c.width;
-    what.Height = c.rows[1];
-    what.Depth = c.rows[0];
-    session_.check(driver_.cuMemcpy3DAsync_(&what, stream()), "copying a box on the device");
+    copy_rows(session_, c, stream());
   }
 
   void clear(void* memory, size_t bytes) override {
@@ -180,26 +160,6 @@ class CudaRankDevice final : public RankDevice {
     driver_.check(driver_.cuMemPoolSetAccess_(session_.pool(), &access, 1),
                   "opening a memory pool to another GPU");
     return back != 0;
-  }
-
-  static bool is_run(const RowCopy::Side& side, const RowCopy& c) {
-    return (c.rows[1] == 1 || side.pitch == c.width) &&
-           (c.rows[0] == 1 || side.slice == c.width * c.rows[1]);
-  }
-  // Rows from one slice to the next.
-  static size_t height(const RowCopy::Side& side, const RowCopy& c) {
-    return c.rows[0] == 1 ? c.rows[1] : side.slice / side.pitch;
-  }
-  void copy_run(const std::byte* from, std::byte* to, size_t bytes) {
-    session_.copy(to, from, bytes, nullptr);
-  }
-  void copy_each(const RowCopy& c) {
-    for (size_t s = 0; s < c.rows[0]; ++s) {
-      for (size_t r = 0; r < c.rows[1]; ++r) {
-        copy_run(c.from.first + s * c.from.slice + r * c.from.pitch,
-                 c.to.first + s * c.to.slice + r * c.to.pitch, c.width);
-      }
-    }
   }
 
   Session& session_;

@@ -1,6 +1,7 @@
 // Choice of layouts: what the text leaves open is chosen by the time that the model expects.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -15,6 +16,9 @@ namespace tile {
 struct RankRates {
   double multiply_adds_per_ns = 32;
   double bytes_per_ns = 15;
+  // Multiply-adds of matrix products on units of their own (tensor cores, tiles of a processor), by
+  // the factors' type; 0 where there are none.
+  std::array<double, static_cast<size_t>(DType::f64) + 1> products_per_ns{};
 };
 RankRates rank_rates(const Target& target);
 

@@ -153,11 +153,25 @@ class Chooser {
 }  // namespace
 
 RankRates rank_rates(const Target& target) {
+  // [guide] Of the tensor cores' peak, what large products reach (bench/RESULTS.md).
+  constexpr double kReached = 0.7;
   RankRates rates;
   double cores = is_gpu(target) ? target.gpu.multiprocessors : target.threads;
   rates.multiply_adds_per_ns = std::max(1.0, cores) * target.fma_per_ns;
   // A GPU's rate is that of one multiprocessor's share of the memory.
   rates.bytes_per_ns = target.dram_bytes_per_ns * (is_gpu(target) ? std::max(1.0, cores) : 1);
+  auto set = [&](DType type, double rate) {
+    rates.products_per_ns[static_cast<size_t>(type)] = rate * std::max(1.0, cores);
+  };
+  for (size_t t = 0; t < rates.products_per_ns.size() && is_gpu(target); ++t) {
+    auto type = static_cast<DType>(t);
+    set(type, kReached * tensor_core_rate(type, target));
+  }
+  if (!is_gpu(target)) {
+    set(DType::bf16, target.dot_bf16_per_ns);
+    set(DType::i8, target.dot_i8_per_ns);
+    set(DType::u8, target.dot_i8_per_ns);
+  }
   return rates;
 }
 

@@ -4,11 +4,14 @@
 #include <map>
 
 #include "core/distribute/windows.h"
+#include "core/ir/analysis/matrix_types.h"
 #include "core/ir/operation_cost.h"
 #include "core/support/control.h"
 
 namespace tile {
+namespace {
 
+// In multiply-adds, as which sums of products count.
 double work_of_point(const Contraction& c, const Piece& piece) {
   Body body = tidied(piece.body);
   double work = 0;
@@ -24,11 +27,30 @@ double work_of_point(const Contraction& c, const Piece& piece) {
   return work + (aggregates && !fused ? 1 : 0);
 }
 
+// Of the units for products of such factors; 0: none.
+double rate_of_products(const BoundProgram& program, const Contraction& c, const Piece& piece,
+                        const RankRates& rates) {
+  if (c.aggregation != Aggregation::sum || piece.loads.size() != 2) return 0;
+  DType a = program.tensors[piece.loads[0].tensor].type;
+  DType b = program.tensors[piece.loads[1].tensor].type;
+  if (!tensor_cores_multiply(a, b, c.accumulator)) return 0;
+  return rates.products_per_ns[static_cast<size_t>(a)];
+}
+
+}  // namespace
+
+double point_ns(const BoundProgram& program, const Contraction& c, const Piece& piece,
+                const RankRates& rates) {
+  double products = rate_of_products(program, c, piece, rates);
+  return work_of_point(c, piece) / std::max(products, rates.multiply_adds_per_ns);
+}
+
 WayCosts::WayCosts(const BoundProgram& program, const Contraction& c, const Mesh& mesh,
                    const RankRates& rates)
     : program_(program), c_(c), mesh_(mesh), rates_(rates) {
   for (const Piece& piece : c.pieces) {
-    pieces_.push_back({std::make_unique<PieceImages>(program, piece), work_of_point(c, piece)});
+    pieces_.push_back(
+        {std::make_unique<PieceImages>(program, piece), point_ns(program, c, piece, rates)});
   }
 }
 
@@ -97,11 +119,10 @@ WayCosts::Computed WayCosts::of(const Way& way) const {
   Computed computed;
   read(computed, bytes, needs);
   for (size_t r = 0; r < boxes.size(); ++r) {
-    double work = 0;
-    for (size_t p = 0; p < pieces_.size(); ++p) work += needs[r][p].points * pieces_[p].work;
+    double ns = 0;
+    for (size_t p = 0; p < pieces_.size(); ++p) ns += needs[r][p].points * pieces_[p].point_ns;
     computed.most_bytes = std::max(computed.most_bytes, bytes[r]);
-    computed.ns =
-        std::max({computed.ns, work / rates_.multiply_adds_per_ns, bytes[r] / rates_.bytes_per_ns});
+    computed.ns = std::max({computed.ns, ns, bytes[r] / rates_.bytes_per_ns});
   }
   return computed;
 }

@@ -12,8 +12,9 @@
 
 namespace tile {
 
-// Of each point, in multiply-adds, as which sums of products count.
-double work_of_point(const Contraction& c, const Piece& piece);
+// The time of a point's arithmetic; that of matrix products is of the units that make them.
+double point_ns(const BoundProgram& program, const Contraction& c, const Piece& piece,
+                const RankRates& rates);
 
 class WayCosts {
  public:
@@ -31,7 +32,7 @@ class WayCosts {
   // Of pieces, what does not depend on ranks.
   struct PieceCost {
     std::unique_ptr<PieceImages> images;
-    double work = 0;  // multiply-adds of a point
+    double point_ns = 0;
   };
   std::vector<IndexRange> ranges_of(const Piece& piece, const Way& way, size_t rank,
                                     bool& none) const;

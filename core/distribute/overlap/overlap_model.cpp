@@ -16,18 +16,17 @@ struct Costs {
   double computed_row;  // and of a kernel
   double cached;        // what is so small, in bytes, is copied within the caches,
   double cached_speed;  // so many times as fast as in memory
-  double matrix_speed;  // products of factors of two bytes, of the rate of multiply-adds
   double strided;       // how often cells that a kernel sets with strides are moved once more
 };
 // [measured] Figures of eight steps of a stencil of five points on 32x32 to 3072x3072 cells, and of
 // six steps of one of seven points on 16x16x16 to 160x160x160, on two ranks of one thread each over
 // Open MPI 4.1.4 (EPYC, two cores with 1 MiB of second cache each). There another thread makes the
 // exchange.
-constexpr Costs kOnCpu{20'000, 1'000, 4, 10, 4 << 20, 4, 1, 0};
+constexpr Costs kOnCpu{20'000, 1'000, 4, 10, 4 << 20, 4, 0};
 // [guide] Of GPUs: events on both streams, and a kernel's start behind another one with its last
-// wave, take some microseconds; products of bf16 on an H100 reach ten times the rate of f32, of
-// which rates are. Kernels of GPUs do not write with strides: their results are copied.
-constexpr Costs kOnGpu{3'000, 4'000, 0, 0, 32 << 20, 2, 10, 2};
+// wave, take some microseconds. Kernels of GPUs do not write with strides: their results are
+// copied.
+constexpr Costs kOnGpu{3'000, 4'000, 0, 0, 32 << 20, 2, 2};
 
 const Costs& costs_of(const OverlapOptions& options) { return options.on_device ? kOnGpu : kOnCpu; }
 
@@ -40,16 +39,6 @@ double rows_of(const Box& box, const Shape& shape) {
     rows *= static_cast<double>(box.hi[outer] - box.lo[outer]);
   }
   return rows;
-}
-
-// Sums of products that tensor cores make.
-bool is_matrix_product(const BoundProgram& program, const Contraction& c, const Piece& piece) {
-  auto is_narrow = [&](const Access& load) {
-    DType type = program.tensors[load.tensor].type;
-    return type == DType::bf16 || type == DType::f16;
-  };
-  return c.aggregation == Aggregation::sum && piece.loads.size() == 2 &&
-         std::ranges::all_of(piece.loads, is_narrow);
 }
 
 double bytes_in(const Box& box, DType type) {
@@ -77,13 +66,12 @@ double OverlapModel::exchange_ns(const Exchange& what, DType type) const {
 
 double OverlapModel::compute_ns(const BoundProgram& program, const Contraction& c) const {
   const BoundTensor& result = program.tensors[c.outputs[0]];
-  double work = 0;
+  double ns = 0;
   std::map<TensorId, double> cells;
   for (const Piece& piece : c.pieces) {
     PieceNeeds needs = needs_of(program, piece, whole_box(result.shape), {});
     if (needs.empty) continue;
-    double speed = is_matrix_product(program, c, piece) ? costs_of(options_).matrix_speed : 1;
-    work += needs.points * work_of_point(c, piece) / speed;
+    ns += needs.points * point_ns(program, c, piece, options_.rates);
     for (size_t l = 0; l < needs.loads.size(); ++l) {
       double& most = cells[piece.loads[l].tensor];
       most = std::max(most, static_cast<double>(needs.loads[l].box.count()));
@@ -94,8 +82,7 @@ double OverlapModel::compute_ns(const BoundProgram& program, const Contraction& 
   for (const auto& [id, count] : cells) {
     bytes += count * static_cast<double>(byte_size(program.tensors[id].type));
   }
-  const RankRates& rates = options_.rates;
-  return std::max(work / rates.multiply_adds_per_ns, bytes / rates.bytes_per_ns);
+  return std::max(ns, bytes / options_.rates.bytes_per_ns);
 }
 
 double OverlapModel::inner_ns(const BoundProgram& program, const DividedContraction& parts) const {

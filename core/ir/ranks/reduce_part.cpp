@@ -3,6 +3,7 @@
 #include <array>
 #include <cstring>
 
+#include "core/ir/ranks/combine_row.h"
 #include "core/ir/scalar.h"
 
 namespace tile {
@@ -65,22 +66,39 @@ PartReducer::PartReducer(const Exchange& exchange, const BoundTensor& result)
   if (exchange.reduction) set_.resize(static_cast<size_t>(element_count(result.shape)));
 }
 
+void PartReducer::combine(const std::byte* part, size_t cells, std::byte* row) const {
+  Op op = operation_of(*exchange_.reduction);
+  if (combine_row(op, result_.type, part, cells, row)) return;
+  DType type = compute_type(result_.type);
+  size_t width = byte_size(result_.type);
+  for (size_t i = 0; i < cells; ++i, part += width, row += width) {
+    std::array<Scalar, 2> pair{convert(load_element(row, result_.type), type),
+                               convert(load_element(part, result_.type), type)};
+    store_element(row, convert(evaluate(op, type, pair), result_.type));
+  }
+}
+
 void PartReducer::receive(const Box& box, const std::byte* part, std::byte* elements) {
   size_t width = byte_size(result_.type);
   if (!exchange_.reduction) return copy_in(part, result_.shape, box, width, elements);
-  Op op = operation_of(*exchange_.reduction);
-  DType type = compute_type(result_.type);
   for_each_row(result_.shape, box, [&](size_t row, size_t cells) {
-    for (size_t cell = row; cell < row + cells; ++cell, part += width) {
+    for (size_t cell = row, end = row + cells; cell < end;) {
+      // Runs of cells of which all have a value, or none.
+      uint8_t* first = &set_[cell];
+      bool has = *first != 0;
+      const void* other = std::memchr(first, has ? 0 : 1, end - cell);
+      size_t run = other == nullptr
+                       ? end - cell
+                       : static_cast<size_t>(static_cast<const uint8_t*>(other) - first);
       std::byte* at = elements + cell * width;
-      if (!set_[cell]) {
-        std::memcpy(at, part, width);
-        set_[cell] = true;
-        continue;
+      if (has) {
+        combine(part, run, at);
+      } else {
+        std::memcpy(at, part, run * width);
+        std::memset(first, 1, run);
       }
-      std::array<Scalar, 2> pair{convert(load_element(at, result_.type), type),
-                                 convert(load_element(part, result_.type), type)};
-      store_element(at, convert(evaluate(op, type, pair), result_.type));
+      cell += run;
+      part += run * width;
     }
   });
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "core/ir/operation.h"
@@ -28,9 +29,10 @@ class PartReducer {
   void receive(const Box& box, const std::byte* part, std::byte* elements);
 
  private:
+  void combine(const std::byte* part, size_t cells, std::byte* row) const;
   const Exchange& exchange_;
   const BoundTensor& result_;
-  std::vector<bool> set_;  // cells that have a value, where a reduction needs to know
+  std::vector<uint8_t> set_;  // cells that have a value, where a reduction needs to know: 1
 };
 
 }  // namespace tile

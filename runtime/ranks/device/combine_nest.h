@@ -3,7 +3,7 @@
 
 #include "core/ir/operation.h"
 #include "core/nest/nest.h"
-#include "runtime/ranks/device/box_rows.h"
+#include "runtime/ranks/box_rows.h"
 
 namespace tile {
 

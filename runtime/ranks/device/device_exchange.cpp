@@ -51,44 +51,57 @@ void located(Span where, Work&& work) {
 
 }  // namespace
 
-std::optional<size_t> DeviceExchanges::exchange(std::span<const LinkPart> sent,
-                                                std::span<const LinkPart> received, LinkManner how,
+void DeviceExchanges::mark(Span where) {
+  located(where, [&] { end_.link()->mark(); });
+}
+
+std::optional<size_t> DeviceExchanges::exchange(const LinkExchange& parts, LinkManner how,
                                                 const std::string& what, Span where) {
-  if (end_.link() != nullptr) return linked(sent, received, how, what, where);
-  located(where, [&] { staged(sent, received, what); });
-  return std::nullopt;
+  if (end_.link() == nullptr) {
+    located(where, [&] { staged(parts, what); });
+    return std::nullopt;
+  }
+  return started([&](DeviceLink& link) { return link.start(parts, how); }, how.lane, what, where);
 }
 
 std::optional<size_t> DeviceExchanges::exchange(const LinkCollective& collective, LinkLane lane,
                                                 const std::string& what, Span where) {
-  return started([&](DeviceLink& link) { return link.start(collective, lane); }, what, where);
+  return started([&](DeviceLink& link) { return link.start(collective, lane); }, lane, what, where);
 }
 
 void DeviceExchanges::await(size_t number, Span where) {
+  settle();
   located(where, [&] { end_.link()->await(number); });
 }
 
-std::optional<size_t> DeviceExchanges::linked(std::span<const LinkPart> sent,
-                                              std::span<const LinkPart> received, LinkManner how,
-                                              const std::string& what, Span where) {
-  auto moves_bytes = [](const LinkPart& part) { return part.bytes != 0; };
-  bool any = std::ranges::any_of(sent, moves_bytes) || std::ranges::any_of(received, moves_bytes);
-  if (!any && !end_.is_dead()) return std::nullopt;
-  return started([&](DeviceLink& link) { return link.start(sent, received, how); }, what, where);
-}
-
-size_t DeviceExchanges::started(const std::function<size_t(DeviceLink&)>& start,
+size_t DeviceExchanges::started(const std::function<size_t(DeviceLink&)>& start, LinkLane lane,
                                 const std::string& what, Span where) {
+  settle();
   if (end_.is_dead()) {
     fail(Stage::run, "rank", where, "the mesh failed before the " + what);
   }
   DeviceLink& link = *end_.link();
   if (started_.empty()) before_ = link.progress().done;
-  Started& now = started_.emplace_back(Started{what, where});
+  started_.push_back({what, where});
   size_t number = 0;
   located(where, [&] { number = start(link); });
-  wait(now, [&] { return link.is_given(); }, [] { return false; });
+  unsettled_ = started_.back();
+  lane == LinkLane::in_line ? settle() : look();
   return number;
+}
+
+void DeviceExchanges::look() {
+  if (!unsettled_) return;
+  bool given = false;
+  located(unsettled_->where,
+          [&] { given = of_link(*unsettled_, [&] { return end_.link()->is_given(); }); });
+  if (given) unsettled_.reset();
+}
+
+void DeviceExchanges::settle() {
+  if (!unsettled_) return;
+  wait(*unsettled_, [&] { return end_.link()->is_given(); }, [] { return false; });
+  unsettled_.reset();
 }
 
 void DeviceExchanges::before_kernels(size_t count) {
@@ -101,6 +114,7 @@ void DeviceExchanges::before_kernels(size_t count) {
 
 void DeviceExchanges::finish() {
   if (started_.empty()) return;
+  settle();
   DeviceLink& link = *end_.link();
   DeviceLink::Progress seen{before_, before_};
   auto look = [&] {
@@ -181,29 +195,34 @@ void DeviceExchanges::fail_without_answer(const Started& of) {
   fail_silent(static_cast<size_t>(silent - heard.begin()), transport_, seconds, of.what);
 }
 
-void DeviceExchanges::staged(std::span<const LinkPart> sent, std::span<const LinkPart> received,
-                             const std::string& what) {
+void DeviceExchanges::copy(std::span<const RowCopy> copies) {
+  for (const RowCopy& rows : copies) end_.device().copy(rows);
+}
+
+void DeviceExchanges::staged(const LinkExchange& parts, const std::string& what) {
+  copy(parts.packs);
   size_t bytes = 0;
-  for (const LinkPart& part : sent) bytes += rounded(part.bytes);
-  for (const LinkPart& part : received) bytes += rounded(part.bytes);
+  for (const LinkPart& part : parts.sent) bytes += rounded(part.bytes);
+  for (const LinkPart& part : parts.received) bytes += rounded(part.bytes);
   std::byte* next = end_.staging(bytes);
   DeviceSession& session = *end_.engine().session();
   std::vector<SentPart> out;
   std::vector<ReceivedPart> in;
-  for (const LinkPart& part : sent) {
+  for (const LinkPart& part : parts.sent) {
     end_.device().copy_to_host(next, part.data, part.bytes);
     out.push_back({part.rank, next, part.bytes});
     next += rounded(part.bytes);
   }
   session.synchronize(nullptr);
-  for (const LinkPart& part : received) {
+  for (const LinkPart& part : parts.received) {
     in.push_back({part.rank, next, part.bytes});
     next += rounded(part.bytes);
   }
   transport_.exchange(out, in, what);
-  for (size_t i = 0; i < received.size(); ++i) {
-    session.copy_in(received[i].data, in[i].data, in[i].bytes, nullptr);
+  for (size_t i = 0; i < parts.received.size(); ++i) {
+    session.copy_in(parts.received[i].data, in[i].data, in[i].bytes, nullptr);
   }
+  copy(parts.unpacks);
 }
 
 }  // namespace tile

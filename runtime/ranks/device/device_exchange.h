@@ -18,17 +18,22 @@ class DeviceExchanges {
   // Both must outlive this.
   DeviceExchanges(Transport& transport, DeviceEnd& end) : transport_(transport), end_(end) {}
 
+  // The next exchange beside comes behind what the session's own stream was given until now.
+  void mark(Span where);
   // Parts are in the device's memory. What they are sent from may change, and what they are
   // received in is there, for work that the session's own stream is given from now on, or behind
-  // await() of the number that is returned: the exchange runs beside that stream then. Nothing is
-  // returned where nothing is under way. `where` in the program's text errors belong. Throws
+  // await() of the number that is returned: the exchange runs beside that stream then, and the
+  // other ranks need not have come to it yet. `where` in the program's text errors belong. Throws
   // Failure (run): "rank" as Transport::exchange does, "nccl"; the link is then to be ended.
-  std::optional<size_t> exchange(std::span<const LinkPart> sent, std::span<const LinkPart> received,
-                                 LinkManner how, const std::string& what, Span where);
+  std::optional<size_t> exchange(const LinkExchange& parts, LinkManner how, const std::string& what,
+                                 Span where);
   // The same of a link's own, which is there.
   std::optional<size_t> exchange(const LinkCollective& collective, LinkLane lane,
                                  const std::string& what, Span where);
   void await(size_t number, Span where);
+  // Gives the device what it can be given meanwhile of an exchange beside: what other ranks have
+  // offered since.
+  void look();
   // Before the stream is given so many kernels: a stream that holds too many waits, and with it its
   // thread.
   void before_kernels(size_t count);
@@ -40,12 +45,12 @@ class DeviceExchanges {
     std::string what;
     Span where;
   };
-  std::optional<size_t> linked(std::span<const LinkPart> sent, std::span<const LinkPart> received,
-                               LinkManner how, const std::string& what, Span where);
-  size_t started(const std::function<size_t(DeviceLink&)>& start, const std::string& what,
-                 Span where);
-  void staged(std::span<const LinkPart> sent, std::span<const LinkPart> received,
-              const std::string& what);
+  size_t started(const std::function<size_t(DeviceLink&)>& start, LinkLane lane,
+                 const std::string& what, Span where);
+  void staged(const LinkExchange& parts, const std::string& what);
+  void copy(std::span<const RowCopy> copies);
+  // Until the device was given all of what was started.
+  void settle();
   // Until `is_over`; `moves` says whether anything has changed since it was asked.
   void wait(const Started& of, const std::function<bool()>& is_over,
             const std::function<bool()>& moves);
@@ -55,9 +60,10 @@ class DeviceExchanges {
 
   Transport& transport_;
   DeviceEnd& end_;
-  std::vector<Started> started_;  // over the link
-  size_t before_ = 0;             // exchanges that the link had done before this run
-  size_t queued_ = 0;             // kernels since all exchanges were done
+  std::vector<Started> started_;      // over the link
+  std::optional<Started> unsettled_;  // the last of them, until the device was given all of it
+  size_t before_ = 0;                 // exchanges that the link had done before this run
+  size_t queued_ = 0;                 // kernels since all exchanges were done
 };
 
 }  // namespace tile

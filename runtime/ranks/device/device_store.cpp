@@ -1,6 +1,7 @@
 #include "runtime/ranks/device/device_store.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/ir/analysis/uses.h"
 #include "core/ir/ranks/reduce_part.h"
@@ -187,71 +188,142 @@ void DeviceStore::run_segment(size_t segment, std::vector<TensorView> inputs,
   RunOptions options;
   options.memory = memory_->data() + plan_.arena_bytes();
   tile::run(*of_.executables()[segment], inputs, outputs, options);
+  give_waiting();
+  exchanges_.look();
 }
 
-void DeviceStore::pack(size_t exchange, size_t i, const std::byte* source, std::byte* part) {
-  const Exchange& what = of_.program().exchanges[exchange].what;
-  const BoundTensor& tensor = of_.program().program.tensors[what.source];
-  const Box& box = what.sends[i].box;
+bool DeviceStore::Given::is_nothing() const {
+  auto moves = [](const LinkPart& part) { return part.bytes != 0; };
+  bool parts = std::ranges::any_of(sent, moves) || std::ranges::any_of(received, moves);
+  return !collective && !parts && packs.empty() && unpacks.empty();
+}
+
+void DeviceStore::add_pack(Given& given, const Moved& what, const Moved::Packed& part) const {
+  const Exchange& exchange = of_.program().exchanges[given.exchange].what;
+  const BoundTensor& tensor = of_.program().program.tensors[exchange.source];
+  const Box& box = exchange.sends[part.part].box;
   if (box.empty()) return;
   BoxLevels levels = levels_of(tensor.shape, box, box);
-  std::vector<RowCopy> copies = copies_to_part(levels, byte_size(tensor.type), source, part);
-  exchanges_.before_kernels(copies.size());
-  for (const RowCopy& copy : copies) end_->device().copy(copy);
+  for (const RowCopy& rows :
+       copies_to_part(levels, byte_size(tensor.type), what.source, part.data)) {
+    given.packs.push_back(rows);
+  }
 }
 
-void DeviceStore::begin(size_t exchange, const std::byte* source, const std::vector<Part>& sent,
-                        const std::vector<Part>& received, std::byte* result) {
-  const Exchange& what = of_.program().exchanges[exchange].what;
-  const std::string& name = of_.names()[exchange];
-  LinkLane lane = lane_of(exchange);
-  std::optional<size_t> number;
-  if (std::optional<Collective> collective = collective_of(exchange)) {
-    DType type = of_.program().program.tensors[what.source].type;
-    bool gathers = collective->kind == LinkCollective::Kind::all_gather;
-    number = exchanges_.exchange(
-        {collective->kind, type, collective->elements, gathers ? sent[0].data : source, result},
-        lane, name, what.span);
-  } else {
-    std::vector<LinkPart> out, in;
-    for (const Part& part : sent) out.push_back({part.rank, part.data, part.bytes});
-    for (const Part& part : received) in.push_back({part.rank, part.data, part.bytes});
-    number = exchanges_.exchange(out, in, {lane, what.piece}, name, what.span);
+// What the rank gives itself, and what others have given.
+void DeviceStore::add_unpacks(Given& given, const Moved& what) const {
+  const Exchange& exchange = of_.program().exchanges[given.exchange].what;
+  size_t width = byte_size(of_.program().program.tensors[exchange.result].type);
+  auto add = [&](const BoxLevels& levels, const std::byte* from) {
+    for (const RowCopy& rows : copies_to_tensor(levels, width, from, what.result)) {
+      given.unpacks.push_back(rows);
+    }
+  };
+  for (const BoxLevels& levels : of_.own_copies(given.exchange)) add(levels, what.source);
+  for (const DevicePlan::Step& step : plan_.steps(given.exchange)) {
+    if (const std::byte* part = what.arrived[step.part]) add(step.levels, part);
   }
-  if (number && lane == LinkLane::beside) beside_[exchange] = *number;
+}
+
+LinkCollective DeviceStore::linked(const Collective& collective, const Given& given,
+                                   const Moved& what) const {
+  const Exchange& exchange = of_.program().exchanges[given.exchange].what;
+  LinkCollective linked;
+  linked.kind = collective.kind;
+  linked.type = of_.program().program.tensors[exchange.source].type;
+  linked.elements = collective.elements;
+  bool gathers = collective.kind == LinkCollective::Kind::all_gather;
+  linked.from = gathers ? what.sent[0].data : what.source;
+  linked.to = what.result;
+  return linked;
+}
+
+DeviceStore::Given DeviceStore::given(size_t exchange, const Moved& what) const {
+  Given given;
+  given.exchange = exchange;
+  std::optional<Collective> collective = collective_of(exchange);
+  if (collective) given.collective = linked(*collective, given, what);
+  for (const Moved::Packed& part : what.packed) {
+    // A collective takes one part, or the tensor itself.
+    if (!collective || part.data == given.collective->from) add_pack(given, what, part);
+  }
+  if (collective) return given;
+  given.sent = what.sent;
+  given.received = what.received;
+  if (!of_.program().exchanges[exchange].what.reduction) add_unpacks(given, what);
+  return given;
+}
+
+void DeviceStore::begin(size_t exchange, Moved what) {
+  Given now = given(exchange, what);
+  if (of_.program().exchanges[exchange].what.reduction && !now.collective) {
+    begun_[exchange] = std::move(what);
+  }
+  if (end_->link() != nullptr && now.is_nothing() && !end_->is_dead()) return;
+  if (travels(exchange)) {
+    exchanges_.mark(of_.program().exchanges[exchange].what.span);
+    waiting_.push_back(std::move(now));
+  } else {
+    give_waiting();
+    give(now);
+  }
+}
+
+void DeviceStore::give(const Given& given) {
+  const Exchange& what = of_.program().exchanges[given.exchange].what;
+  const std::string& name = of_.names()[given.exchange];
+  LinkLane lane = travels(given.exchange) ? LinkLane::beside : LinkLane::in_line;
+  exchanges_.before_kernels(given.packs.size() + given.unpacks.size());
+  std::optional<size_t> number;
+  if (given.collective) {
+    LinkCollective collective = *given.collective;
+    collective.packs = given.packs;
+    number = exchanges_.exchange(collective, lane, name, what.span);
+  } else {
+    LinkExchange parts{given.packs, given.sent, given.received, given.unpacks};
+    number = exchanges_.exchange(parts, {lane, what.piece}, name, what.span);
+  }
+  if (number && lane == LinkLane::beside) beside_[given.exchange] = *number;
+}
+
+void DeviceStore::give_waiting() {
+  for (const Given& given : std::exchange(waiting_, {})) give(given);
 }
 
 void DeviceStore::end(size_t exchange) {
+  give_waiting();
   auto beside = beside_.find(exchange);
-  if (beside == beside_.end()) return;
-  exchanges_.await(beside->second, of_.program().exchanges[exchange].what.span);
+  if (beside != beside_.end()) {
+    exchanges_.await(beside->second, of_.program().exchanges[exchange].what.span);
+  }
+  auto begun = begun_.find(exchange);
+  if (begun != begun_.end()) combine(exchange, begun->second);
 }
 
-void DeviceStore::unpack(size_t exchange, const std::vector<const std::byte*>& parts,
-                         std::byte* result) {
-  if (collective_of(exchange)) return;
-  const Exchange& what = of_.program().exchanges[exchange].what;
-  size_t width = byte_size(of_.program().program.tensors[what.result].type);
+void DeviceStore::combine(size_t exchange, const Moved& what) {
+  const Exchange& program = of_.program().exchanges[exchange].what;
+  size_t width = byte_size(of_.program().program.tensors[program.result].type);
   LaunchOptions launching;
   launching.session = &session();
   for (const DevicePlan::Step& step : plan_.steps(exchange)) {
-    const std::byte* part = parts[step.part];
+    const std::byte* part = what.arrived[step.part];
     if (part == nullptr) continue;
     if (step.combines) {
       exchanges_.before_kernels(1);
-      std::vector<void*> arguments{result};
-      if (step.first) arguments.push_back(const_cast<std::byte*>(parts[*step.first]));
+      std::vector<void*> arguments{what.result};
+      if (step.first) arguments.push_back(const_cast<std::byte*>(what.arrived[*step.first]));
       arguments.push_back(const_cast<std::byte*>(part));
       end_->engine().backend().launch(*step.combines, arguments, {}, launching);
       continue;
     }
-    std::vector<RowCopy> copies = copies_to_tensor(step.levels, width, part, result);
+    std::vector<RowCopy> copies = copies_to_tensor(step.levels, width, part, what.result);
     exchanges_.before_kernels(copies.size());
     for (const RowCopy& copy : copies) end_->device().copy(copy);
   }
 }
 
 void DeviceStore::finish() {
+  give_waiting();
   exchanges_.finish();
   for (const Output& output : outputs_) {
     size_t bytes = byte_count(output.view);

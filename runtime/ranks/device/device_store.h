@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "runtime/engine/launch/device_run.h"
-#include "runtime/ranks/device/box_rows.h"
+#include "runtime/ranks/box_rows.h"
 #include "runtime/ranks/device/device_exchange.h"
 #include "runtime/ranks/rank_store.h"
 
@@ -64,14 +64,10 @@ class DeviceStore final : public RankStore {
   void copy(std::byte* to, const std::byte* from, size_t bytes) override;
   void run_segment(size_t segment, std::vector<TensorView> inputs,
                    std::vector<TensorView> outputs) override;
-  void pack(size_t exchange, size_t i, const std::byte* source, std::byte* part) override;
-  // One that travels runs on a stream of its own beside kernels; others follow each other and them
-  // on one stream.
-  void begin(size_t exchange, const std::byte* source, const std::vector<Part>& sent,
-             const std::vector<Part>& received, std::byte* result) override;
+  // One that travels runs on a stream of its own beside kernels, and is given to it once the device
+  // has kernels to run meanwhile; others follow each other and them on one stream.
+  void begin(size_t exchange, Moved what) override;
   void end(size_t exchange) override;
-  void unpack(size_t exchange, const std::vector<const std::byte*>& parts,
-              std::byte* result) override;
   void finish() override;
   void stop(const std::string&) noexcept override {}
   bool let_go() noexcept override;
@@ -84,9 +80,24 @@ class DeviceStore final : public RankStore {
     return end_->link() == nullptr ? std::nullopt : of_.collective(exchange);
   }
   std::byte* temporary(size_t bytes);
-  LinkLane lane_of(size_t exchange) const {
-    return of_.program().exchanges[exchange].travels() ? LinkLane::beside : LinkLane::in_line;
+  bool travels(size_t exchange) const {
+    return end_->link() != nullptr && of_.program().exchanges[exchange].travels();
   }
+  // An exchange, with the copies before it and behind it.
+  struct Given {
+    size_t exchange = 0;
+    std::vector<RowCopy> packs, unpacks;
+    std::vector<LinkPart> sent, received;
+    std::optional<LinkCollective> collective;
+    bool is_nothing() const;
+  };
+  Given given(size_t exchange, const Moved& what) const;
+  void add_pack(Given& given, const Moved& what, const Moved::Packed& part) const;
+  void add_unpacks(Given& given, const Moved& what) const;
+  LinkCollective linked(const Collective& collective, const Given& given, const Moved& what) const;
+  void give(const Given& given);
+  void give_waiting();
+  void combine(size_t exchange, const Moved& what);
 
   const RankExecutable& of_;
   const DevicePlan& plan_;
@@ -100,7 +111,9 @@ class DeviceStore final : public RankStore {
   };
   std::vector<Output> outputs_;  // that are not written where they are
   DeviceExchanges exchanges_;
+  std::vector<Given> waiting_;       // exchanges that travel, marked and not given yet
   std::map<size_t, size_t> beside_;  // exchanges that travel: their numbers of the link's
+  std::map<size_t, Moved> begun_;    // exchanges that combine what they receive, until they end
 };
 
 }  // namespace tile

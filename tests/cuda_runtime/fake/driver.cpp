@@ -25,7 +25,10 @@ CUresult fake_cuGetErrorString(CUresult, const char** text) {
   *text = "as the test asked";
   return CUDA_SUCCESS;
 }
-CUresult fake_cuCtxSynchronize() { return enter("cuCtxSynchronize"); }
+CUresult fake_cuCtxSynchronize() {
+  run_all();
+  return enter("cuCtxSynchronize");
+}
 
 CUresult fake_cuDeviceGetCount(int* count) {
   ENTER(cuDeviceGetCount);
@@ -190,8 +193,19 @@ EXPORT const char* fake_cuda_traced() {
 }
 // For the NCCL of the tests.
 EXPORT void fake_cuda_note(const char* what, CUstream stream) { note(what, stream); }
+// Streams run what they are given only when somebody waits for it or looks at events, and then in a
+// random order, of this number; 0: at once.
+EXPORT void fake_cuda_late(unsigned number) {
+  run_all();
+  std::lock_guard lock(state().mutex);
+  state().late = number != 0;
+  state().random.seed(number);
+}
+// What the stream was given is done, for the NCCL of the tests.
+EXPORT void fake_cuda_run(CUstream stream) { run_all_of(stream); }
 // Objects of every kind that are made and not destroyed.
 EXPORT int fake_cuda_live() {
+  run_all();
   std::lock_guard lock(state().mutex);
   size_t count = 0;
   for (const auto& [kind, objects] : state().live) count += objects.size();

@@ -1,5 +1,7 @@
 #include "tests/cuda_runtime/fake/driver_state.h"
 
+#include <utility>
+
 #include "tests/cuda/machine.h"
 
 namespace tile_fake {
@@ -69,7 +71,50 @@ bool records(CUstream stream) {
 void give(CUstream stream, const std::function<void()>& work) {
   std::lock_guard lock(state().mutex);
   auto it = state().recording.find(stream);
-  it == state().recording.end() ? work() : it->second.push_back(work);
+  if (it != state().recording.end()) {
+    it->second.push_back(work);
+  } else if (state().late) {
+    state().queues[stream].push_back({work, nullptr, nullptr, 0});
+  } else {
+    work();
+  }
+}
+
+bool step() {
+  std::vector<std::deque<Queued>*> ready;
+  for (auto& [stream, queue] : state().queues) {
+    if (queue.empty()) continue;
+    const Queued& first = queue.front();
+    if (!first.awaits || first.awaits->reached >= first.record) ready.push_back(&queue);
+  }
+  if (ready.empty()) return false;
+  std::deque<Queued>& queue = *ready[state().random() % ready.size()];
+  Queued now = std::move(queue.front());
+  queue.pop_front();
+  if (now.reaches) now.reaches->reached = now.record;
+  if (now.work) now.work();
+  return true;
+}
+void run_until(const std::function<bool()>& is_over) {
+  while (!is_over() && step()) {
+  }
+}
+bool is_reached(CUevent event) {
+  auto known = state().events.find(event);
+  return known == state().events.end() || known->second->reached == known->second->recorded;
+}
+void run_all() {
+  std::vector<void*> freed;
+  {
+    std::lock_guard lock(state().mutex);
+    run_until([] { return false; });
+    freed = std::exchange(state().freed, {});
+  }
+  for (void* memory : freed) drop_memory(memory);
+}
+void run_all_of(CUstream stream) {
+  std::lock_guard lock(state().mutex);
+  run_until([=] { return state().queues[stream].empty(); });
 }
 CUresult drop_memory(void* data) {
   {

@@ -5,9 +5,12 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <random>
 #include <set>
 #include <string>
 #include <thread>
@@ -31,6 +34,18 @@ struct Trace {
   int events = 0;  // that were recorded, or waited for alone
 };
 
+// Of an event: how often it was recorded, and the number of the last record that was reached.
+struct Event {
+  uint64_t recorded = 0, reached = 0;
+};
+// What a stream has still to do, where streams run late: work, or to wait for a record of an event,
+// or to reach one.
+struct Queued {
+  std::function<void()> work;
+  std::shared_ptr<Event> awaits, reaches;
+  uint64_t record = 0;
+};
+
 struct State {
   std::mutex mutex;
   int version = 13000;
@@ -50,6 +65,12 @@ struct State {
   std::map<std::thread::id, Trace> traced;
   std::set<CUstream> beside;  // streams that were made with a priority
   bool holds_events = false;
+  // Streams run what they are given when somebody asks for it, and in a random order.
+  bool late = false;
+  std::mt19937 random;
+  std::map<CUstream, std::deque<Queued>> queues;
+  std::map<CUevent, std::shared_ptr<Event>> events;
+  std::vector<void*> freed;  // memory of streams that run late, until all is done
   using Work = std::vector<std::function<void()>>;
   std::map<CUstream, Work> recording;  // streams that record
   std::map<void*, Work> graphs;        // and what was recorded
@@ -84,8 +105,17 @@ std::vector<CUcontext>& contexts_of_thread();
 CUcontext current_context();
 
 bool records(CUstream stream);
-// Does the work, or records it where the stream does.
+// Does the work, or records it where the stream does, or keeps it where streams run late. It is
+// done under the lock.
 void give(CUstream stream, const std::function<void()>& work);
 CUresult drop_memory(void* data);
+
+// Of streams that run late, under the lock. Whether there was a piece of work to do.
+bool step();
+void run_until(const std::function<bool()>& is_over);
+bool is_reached(CUevent event);
+// Everything, or what a stream has to do; without the lock.
+void run_all();
+void run_all_of(CUstream stream);
 
 }  // namespace tile_fake

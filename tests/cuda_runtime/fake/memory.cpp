@@ -1,4 +1,5 @@
 // Memory, pools and copies: all of them the host's.
+#include <algorithm>
 #include <cstring>
 
 #include "tests/cuda/machine.h"
@@ -6,6 +7,27 @@
 #include "tests/cuda_runtime/fake/driver_state.h"
 
 namespace tile_fake {
+namespace {
+
+bool runs_late(CUstream stream) {
+  std::lock_guard lock(state().mutex);
+  return state().late && !state().recording.contains(stream);
+}
+size_t size_of(void* memory) {
+  std::lock_guard lock(state().mutex);
+  return state().sizes[memory];
+}
+bool is_page_locked(const void* address) {
+  std::lock_guard lock(state().mutex);
+  const auto* at = static_cast<const char*>(address);
+  for (void* memory : state().live["page-locked memory"]) {
+    const auto* first = static_cast<const char*>(memory);
+    if (at >= first && at < first + state().sizes[memory]) return true;
+  }
+  return false;
+}
+
+}  // namespace
 
 CUresult fake_cuDeviceCanAccessPeer(int* can, CUdevice, CUdevice) {
   *can = state().reaches_peers ? 1 : 0;
@@ -32,9 +54,13 @@ CUresult fake_cuMemHostAlloc(void** memory, size_t bytes, unsigned) {
   tile_emulation::fill_with_nonsense(*memory, bytes);
   std::lock_guard lock(state().mutex);
   state().live["page-locked memory"].insert(*memory);
+  state().sizes[*memory] = bytes;
   return CUDA_SUCCESS;
 }
-CUresult fake_cuMemFreeHost(void* memory) { return drop("page-locked memory", memory); }
+CUresult fake_cuMemFreeHost(void* memory) {
+  run_all();
+  return drop("page-locked memory", memory);
+}
 
 CUresult fake_cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps*) {
   ENTER(cuMemPoolCreate);
@@ -56,10 +82,11 @@ CUresult fake_cuMemAllocFromPoolAsync(CUdeviceptr* memory, size_t bytes, CUmemor
   state().live["memory"].insert(data);
   if (recorded) state().memory_of_graphs[stream].push_back(data);
   state().pools[data] = pool;
+  state().sizes[data] = bytes;
   *memory = reinterpret_cast<CUdeviceptr>(data);
   return CUDA_SUCCESS;
 }
-CUresult fake_cuMemFreeAsync(CUdeviceptr memory, CUstream) {
+CUresult fake_cuMemFreeAsync(CUdeviceptr memory, CUstream stream) {
   auto* data = reinterpret_cast<void*>(memory);
   {
     std::lock_guard lock(state().mutex);
@@ -67,16 +94,37 @@ CUresult fake_cuMemFreeAsync(CUdeviceptr memory, CUstream) {
       if (std::find(all.begin(), all.end(), data) != all.end()) return CUDA_SUCCESS;
     }
   }
-  return drop_memory(data);
-}
-CUresult fake_cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, size_t bytes, CUstream) {
-  ENTER(cuMemcpyHtoDAsync);
-  std::memcpy(reinterpret_cast<void*>(to), from, bytes);
+  if (!runs_late(stream)) return drop_memory(data);
+  size_t bytes = size_of(data);
+  // Whoever uses it later finds nonsense; it goes when all is done.
+  give(stream, [=] { tile_emulation::fill_with_nonsense(data, bytes); });
+  std::lock_guard lock(state().mutex);
+  state().freed.push_back(data);
   return CUDA_SUCCESS;
 }
-CUresult fake_cuMemcpyDtoHAsync(void* to, CUdeviceptr from, size_t bytes, CUstream) {
+CUresult fake_cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, size_t bytes, CUstream stream) {
+  ENTER(cuMemcpyHtoDAsync);
+  auto* there = reinterpret_cast<void*>(to);
+  if (!runs_late(stream)) {
+    std::memcpy(there, from, bytes);
+  } else if (is_page_locked(from)) {
+    give(stream, [=] { std::memcpy(there, from, bytes); });
+  } else {
+    const auto* first = static_cast<const char*>(from);
+    give(stream, [there, kept = std::vector<char>(first, first + bytes)] {
+      std::memcpy(there, kept.data(), kept.size());
+    });
+  }
+  return CUDA_SUCCESS;
+}
+CUresult fake_cuMemcpyDtoHAsync(void* to, CUdeviceptr from, size_t bytes, CUstream stream) {
   ENTER(cuMemcpyDtoHAsync);
-  std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
+  const auto* there = reinterpret_cast<const void*>(from);
+  if (runs_late(stream)) {
+    give(stream, [=] { std::memcpy(to, there, bytes); });
+  } else {
+    std::memcpy(to, there, bytes);
+  }
   return CUDA_SUCCESS;
 }
 CUresult fake_cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {

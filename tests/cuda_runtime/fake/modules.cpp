@@ -68,6 +68,7 @@ CUresult fake_cuModuleLoadData(CUmodule* module, const void* image) {
   return CUDA_SUCCESS;
 }
 CUresult fake_cuModuleUnload(CUmodule module) {
+  run_all();
   auto* m = reinterpret_cast<Module*>(module);
   std::lock_guard lock(state().mutex);
   if (state().live["module"].erase(m) == 0) return CUDA_ERROR_INVALID_HANDLE;

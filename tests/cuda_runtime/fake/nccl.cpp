@@ -105,27 +105,37 @@ int enter(const char* name, int rank) {
   return result;
 }
 
+// A function of the driver, which whoever calls NCCL has open; null: there is none.
+template <class Function>
+Function in_driver(const char* name) {
+  void* driver = dlopen(std::getenv("TILE_CUDA_DRIVER"), RTLD_NOW | RTLD_NOLOAD);
+  if (driver == nullptr) return nullptr;
+  void* function = dlsym(driver, name);
+  dlclose(driver);
+  return reinterpret_cast<Function>(function);
+}
+
 // In the driver's trace.
 void note(const char* what, CUstream stream) {
-  void* driver = dlopen(std::getenv("TILE_CUDA_DRIVER"), RTLD_NOW | RTLD_NOLOAD);
-  if (driver == nullptr) return;
-  void* function = dlsym(driver, "fake_cuda_note");
-  if (function != nullptr)
-    reinterpret_cast<void (*)(const char*, CUstream)>(function)(what, stream);
-  dlclose(driver);
+  auto trace = in_driver<void (*)(const char*, CUstream)>("fake_cuda_note");
+  if (trace != nullptr) trace(what, stream);
+}
+
+// What the stream was given before is done.
+void run_before(CUstream stream) {
+  auto run = in_driver<void (*)(CUstream)>("fake_cuda_run");
+  if (run != nullptr) run(stream);
 }
 
 void* current_context() {
-  void* driver = dlopen(std::getenv("TILE_CUDA_DRIVER"), RTLD_NOW | RTLD_NOLOAD);
-  if (driver == nullptr) return nullptr;
-  auto find = reinterpret_cast<CUresult (*)(const char*, void**, int, cuuint64_t, void*)>(
-      dlsym(driver, "cuGetProcAddress_v2"));
+  auto find =
+      in_driver<CUresult (*)(const char*, void**, int, cuuint64_t, void*)>("cuGetProcAddress_v2");
+  if (find == nullptr) return nullptr;
   void* function = nullptr;
   CUcontext context = nullptr;
   if (find("cuCtxGetCurrent", &function, 12000, 0, nullptr) == CUDA_SUCCESS) {
     reinterpret_cast<CUresult (*)(CUcontext*)>(function)(&context);
   }
-  dlclose(driver);
   return context;
 }
 
@@ -205,6 +215,7 @@ size_t width_of(int type) {
 // the order of the ranks.
 int collect(const char* name, Communicator* comm, const Collective& what, CUstream stream) {
   note("collective", stream);
+  run_before(stream);
   State& s = state();
   std::lock_guard lock(s.mutex);
   if (int result = enter(name, comm->rank); result != kSuccess) return result;
@@ -287,7 +298,10 @@ EXPORT int ncclGroupEnd() {
   if (--depth > 0) return kSuccess;
   std::vector<Call> calls = std::move(group);
   group.clear();
-  if (!calls.empty()) note("parts", calls[0].stream);
+  if (!calls.empty()) {
+    note("parts", calls[0].stream);
+    run_before(calls[0].stream);
+  }
   std::lock_guard lock(state().mutex);
   int rank = calls.empty() ? -1 : calls[0].comm->rank;
   if (int result = enter("ncclGroupEnd", rank); result != kSuccess) return result;

@@ -42,10 +42,14 @@ CUresult fake_cuGraphInstantiateWithFlags(CUgraphExec* made, CUgraph graph, unsi
   hand_on_memory(graph, *made);
   return result;
 }
-CUresult fake_cuGraphLaunch(CUgraphExec graph, CUstream) {
+CUresult fake_cuGraphLaunch(CUgraphExec graph, CUstream stream) {
   ENTER(cuGraphLaunch);
-  std::lock_guard lock(state().mutex);
-  for (const std::function<void()>& work : state().graphs[graph]) work();
+  State::Work all;
+  {
+    std::lock_guard lock(state().mutex);
+    all = state().graphs[graph];
+  }
+  for (const std::function<void()>& work : all) give(stream, work);
   return CUDA_SUCCESS;
 }
 CUresult fake_cuGraphDestroy(CUgraph graph) {
@@ -56,6 +60,7 @@ CUresult fake_cuGraphDestroy(CUgraph graph) {
   return drop("graph", graph);
 }
 CUresult fake_cuGraphExecDestroy(CUgraphExec graph) {
+  run_all();
   std::vector<void*> memory;
   {
     std::lock_guard lock(state().mutex);
@@ -88,18 +93,26 @@ CUresult fake_cuCtxGetStreamPriorityRange(int* least, int* most) {
 CUresult fake_cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
   ENTER(cuStreamWaitEvent);
   note_event("wait", event, stream);
+  std::lock_guard lock(state().mutex);
+  if (!state().late || is_reached(event)) return CUDA_SUCCESS;
+  const std::shared_ptr<Event>& known = state().events[event];
+  state().queues[stream].push_back({nullptr, known, nullptr, known->recorded});
   return CUDA_SUCCESS;
 }
 CUresult fake_cuStreamDestroy(CUstream stream) {
+  run_all_of(stream);
   {
     std::lock_guard lock(state().mutex);
     state().beside.erase(stream);
+    state().queues.erase(stream);
   }
   return drop("stream", stream);
 }
 CUresult fake_cuStreamSynchronize(CUstream stream) {
   if (records(stream)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  return enter("cuStreamSynchronize");
+  ENTER(cuStreamSynchronize);
+  run_all_of(stream);
+  return static_cast<CUresult>(state().broken);
 }
 CUresult fake_cuEventCreate(CUevent* event, unsigned) {
   ENTER(cuEventCreate);
@@ -111,20 +124,37 @@ CUresult fake_cuEventRecord(CUevent event, CUstream stream) {
   note_event("record", event, stream);
   std::lock_guard lock(state().mutex);
   state().recorded[event] = count++;
+  if (!state().late) return CUDA_SUCCESS;
+  std::shared_ptr<Event>& known = state().events[event];
+  if (!known) known = std::make_shared<Event>();
+  state().queues[stream].push_back({nullptr, nullptr, known, ++known->recorded});
   return CUDA_SUCCESS;
 }
-CUresult fake_cuEventSynchronize(CUevent) { return enter("cuEventSynchronize"); }
+CUresult fake_cuEventSynchronize(CUevent event) {
+  ENTER(cuEventSynchronize);
+  std::lock_guard lock(state().mutex);
+  run_until([=] { return is_reached(event); });
+  return static_cast<CUresult>(state().broken);
+}
 CUresult fake_cuEventElapsedTime(float* milliseconds, CUevent, CUevent) {
   ENTER(cuEventElapsedTime);
   *milliseconds = 0.001F;
   return CUDA_SUCCESS;
 }
-CUresult fake_cuEventDestroy(CUevent event) { return drop("event", event); }
+CUresult fake_cuEventDestroy(CUevent event) {
+  {
+    std::lock_guard lock(state().mutex);
+    state().events.erase(event);
+  }
+  return drop("event", event);
+}
+// While somebody looks at events the streams come a little further.
 CUresult fake_cuEventQuery(CUevent event) {
   ENTER(cuEventQuery);
   std::lock_guard lock(state().mutex);
+  for (auto steps = state().random() % 4; steps > 0 && step();) --steps;
   bool held = state().holds_events && state().recorded[event] % 2 != 0;
-  return held ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+  return held || !is_reached(event) ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 
 }  // namespace tile_fake

@@ -5,7 +5,7 @@
 #include <random>
 
 #include "core/ir/ranks/reduce_part.h"
-#include "runtime/ranks/device/box_rows.h"
+#include "runtime/ranks/box_rows.h"
 #include "runtime/ranks/device/combine_nest.h"
 
 namespace tile::test {

@@ -40,7 +40,7 @@ class DividedOnGpus : public OnFakeGpus {
         LocalMesh mesh(gpus, source, program, divided(program, layouts.mesh, layouts.layouts),
                        {overlap, {}, {}});
         Interpretation expected = interpret(program, drawn.inputs, {}, true);
-        for (int run = 0; run < 2; ++run) {
+        for (int run = 0; run < runs_; ++run) {
           EXPECT_EQ(difference(expected, mesh.run(drawn.inputs), drawn.exact), "");
         }
       } catch (const Failure& failure) {
@@ -62,7 +62,7 @@ class DividedOnGpus : public OnFakeGpus {
         pieces_ += in_pieces(parts, kAlways).pieces.size();
         LocalMesh mesh(gpus, drawn.source, drawn.program, parts, kAlways);
         Interpretation expected = interpret(drawn.program, drawn.inputs, {}, true);
-        for (int run = 0; run < 2; ++run) {
+        for (int run = 0; run < runs_; ++run) {
           EXPECT_EQ(difference(expected, mesh.run(drawn.inputs), true), "");
         }
       } catch (const Failure& failure) {
@@ -73,6 +73,7 @@ class DividedOnGpus : public OnFakeGpus {
 
   const OverlapOptions kAlways{Overlap::always, {}, {}};
   size_t pieces_ = 0;  // exchanges that were in pieces
+  int runs_ = 2;       // of each program
 };
 
 constexpr int kPrograms = 12;
@@ -97,6 +98,25 @@ TEST_F(DividedOnGpus, RandomProgramsThatTravel) {
   expect_same_values(150, kPrograms, Overlap::always);
   fake_driver().peers(0);
   expect_same_values(170, kPrograms, Overlap::always);
+}
+
+// Whatever the streams do first: only events order them. Runs of one program meet many orders.
+TEST_F(DividedOnGpus, StreamsThatRunLateAndInAnyOrder) {
+  constexpr int kEach = 3;
+  runs_ = 12;
+  for (int reach : {1, 0}) {
+    fake_driver().peers(reach);
+    fake_driver().late(1);
+    expect_same_products(300, kEach);
+    expect_same_values(150, kEach, Overlap::always);
+    fake_driver().late(0);
+  }
+}
+
+TEST_F(DividedOnGpus, StreamsThatRunLateThroughTheHost) {
+  setenv("TILE_NCCL", "off", 1);
+  fake_driver().late(1);
+  expect_same_values(100, 3, Overlap::always);
 }
 
 TEST_F(DividedOnGpus, RandomProgramsOverNccl) {

@@ -1,4 +1,4 @@
-#include "runtime/ranks/device/box_rows.h"
+#include "runtime/ranks/box_rows.h"
 
 namespace tile {
 namespace {
@@ -59,15 +59,20 @@ std::vector<size_t> extents_of(const BoxLevels& levels) {
   for (const BoxLevels::Level& level : levels.levels) extents.push_back(level.extent);
   return extents;
 }
-RowCopies::Side tensor_side(const BoxLevels& levels, size_t width, std::byte* tensor) {
-  RowCopies::Side side{tensor + levels.tensor_first * width, {}};
-  for (const BoxLevels::Level& l : levels.levels) side.strides.push_back(l.tensor_stride * width);
+RowCopies::Side side_of(const BoxLevels& levels, size_t width, std::byte* first,
+                        size_t BoxLevels::Level::* stride) {
+  RowCopies::Side side{first, {}};
+  for (const BoxLevels::Level& l : levels.levels) side.strides.push_back(l.*stride * width);
   return side;
 }
-RowCopies::Side part_side(const BoxLevels& levels, size_t width, std::byte* part) {
-  RowCopies::Side side{part + levels.part_first * width, {}};
-  for (const BoxLevels::Level& l : levels.levels) side.strides.push_back(l.part_stride * width);
-  return side;
+// A copy only reads where it comes from.
+RowCopies::Side tensor_side(const BoxLevels& levels, size_t width, const std::byte* tensor) {
+  std::byte* first = const_cast<std::byte*>(tensor) + levels.tensor_first * width;
+  return side_of(levels, width, first, &BoxLevels::Level::tensor_stride);
+}
+RowCopies::Side part_side(const BoxLevels& levels, size_t width, const std::byte* part) {
+  std::byte* first = const_cast<std::byte*>(part) + levels.part_first * width;
+  return side_of(levels, width, first, &BoxLevels::Level::part_stride);
 }
 
 }  // namespace
@@ -99,16 +104,13 @@ BoxLevels levels_of(const Shape& tensor, const Box& part, const Box& box) {
 
 std::vector<RowCopy> copies_to_tensor(const BoxLevels& levels, size_t width, const std::byte* part,
                                       std::byte* tensor) {
-  // A copy only reads where it comes from.
-  return RowCopies(extents_of(levels), width,
-                   part_side(levels, width, const_cast<std::byte*>(part)),
+  return RowCopies(extents_of(levels), width, part_side(levels, width, part),
                    tensor_side(levels, width, tensor))
       .run();
 }
 std::vector<RowCopy> copies_to_part(const BoxLevels& levels, size_t width, const std::byte* tensor,
                                     std::byte* part) {
-  return RowCopies(extents_of(levels), width,
-                   tensor_side(levels, width, const_cast<std::byte*>(tensor)),
+  return RowCopies(extents_of(levels), width, tensor_side(levels, width, tensor),
                    part_side(levels, width, part))
       .run();
 }

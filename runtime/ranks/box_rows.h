@@ -1,4 +1,4 @@
-// Boxes of dense tensors as rows of bytes, for copies and kernels on a device.
+// Boxes of dense tensors as rows of bytes, for copies and kernels.
 #pragma once
 
 #include <cstddef>
