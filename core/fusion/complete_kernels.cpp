@@ -97,7 +97,7 @@ void Completion::complete(Kernel& kernel) const {
 }
 
 void make_kernels(State& state) {
-  const TensorTable tensors(state.program.tensors);
+  const BoundTensors& tensors = state.program.tensors;
   for (const BoundStatement& statement : state.program.statements) {
     checkpoint();
     if (const auto* c = std::get_if<Contraction>(&statement)) {

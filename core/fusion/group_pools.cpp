@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "core/fusion/group.h"
 #include "core/fusion/step_order.h"
@@ -93,7 +94,7 @@ class Splitter {
       if (!rewrite(kernel_.stages[s].contraction)) return false;
     }
     for (const auto& [id, split] : splits_) {
-      kernel_.tensors.change()[id].shape = split_shape(split);
+      kernel_.tensors.edit(id).shape = split_shape(split);
     }
     return true;
   }
@@ -177,7 +178,7 @@ class Splitter {
     stored_ = iterators_of(piece.stores[0], piece);
     std::vector<std::vector<IteratorId>> loaded;
     for (const Access& load : piece.loads) loaded.push_back(iterators_of(load, piece));
-    piece = substituted(piece, s);
+    piece = substituted(std::move(piece), s);
     piece.box = std::move(box);
     piece.parallel_dims = parallel_dims;
     for (size_t l = 0; l < loaded.size(); ++l) {

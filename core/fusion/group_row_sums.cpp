@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "core/fusion/group.h"
 #include "core/fusion/step_order.h"
@@ -82,7 +83,7 @@ class Chunking {
     }
     kernel_.stages.push_back(std::move(stage));
     for (TensorId id : divided_) {
-      Shape& shape = kernel_.tensors.change()[id].shape;
+      Shape& shape = kernel_.tensors.edit(id).shape;
       const std::vector<RowId>& dims = map_.dimensions.at(id);
       for (size_t d = shape.size(); d-- > 0;) {
         if (dims[d] != of_.cut) continue;
@@ -138,7 +139,7 @@ class Chunking {
     std::vector<std::vector<bool>> stores = cells_at(piece.stores, cut, piece);
     std::vector<std::vector<bool>> loads = cells_at(piece.loads, cut, piece);
     size_t parallel_dims = piece.parallel_dims + 1;
-    piece = substituted(piece, change);
+    piece = substituted(std::move(piece), change);
     piece.box = std::move(box);
     piece.parallel_dims = parallel_dims;
     if (!place(piece.stores, stores, cut) || !place(piece.loads, loads, cut)) return false;

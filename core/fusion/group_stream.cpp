@@ -32,7 +32,7 @@ void put_row_last(Kernel& kernel, RowId row) {
     auto last = [&](auto& list) {
       std::rotate(list.begin() + at, list.begin() + at + 1, list.end());
     };
-    last(kernel.tensors.change()[id].shape);
+    last(kernel.tensors.edit(id).shape);
     for (KernelStage& stage : kernel.stages) {
       for (auto* accesses :
            {&stage.contraction.pieces[0].loads, &stage.contraction.pieces[0].stores}) {

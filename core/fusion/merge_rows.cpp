@@ -36,7 +36,7 @@ class RowMerge {
     // Of what a kernel alone has, it has the shape (a pool's operand is split by its windows).
     for (const KernelStage& s : b.stages) {
       for (TensorId out : s.contraction.outputs) {
-        if (a.tensors[out].shape != b.tensors[out].shape) a.tensors.change()[out] = b.tensors[out];
+        if (a.tensors[out].shape != b.tensors[out].shape) a.tensors.edit(out) = b.tensors[out];
       }
     }
     size_t shift = a.stages.size();

@@ -51,7 +51,7 @@ class StreamBuilder {
     t.name = name;
     t.type = type;
     t.shape = std::move(shape);
-    return result_.tensors.change().add(std::move(t));
+    return result_.tensors.add(std::move(t));
   }
   void add_attached(const Kernel& from, StageId to) {
     for (size_t s = 1; s < from.stages.size(); ++s) {

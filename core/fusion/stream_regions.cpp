@@ -256,7 +256,7 @@ class RegionFinder {
     TensorId before = stage.contraction.outputs[0];
     BoundTensor all = region.kernel.tensors[before];
     all.name += "_all";
-    TensorId after = region.kernel.tensors.change().add(std::move(all));
+    TensorId after = region.kernel.tensors.add(std::move(all));
     stage.contraction.outputs[0] = piece.stores[0].tensor = after;
     region.widened.push_back(before);
     own_[before] = after;

@@ -3,10 +3,10 @@
 
 #include <span>
 #include <string>
-#include <vector>
 
 #include "core/support/checked.h"
 #include "core/support/id.h"
+#include "core/support/small_vector.h"
 
 namespace tile {
 
@@ -15,7 +15,7 @@ using IteratorId = Id<struct IteratorTag>;
 
 // coefficients[i] * x_i summed, plus constant. Missing trailing coefficients count as zero.
 struct Affine {
-  std::vector<Rational> coefficients;
+  SmallVector<Rational, 6> coefficients;  // contractions mostly have up to six iterators
   Rational constant;
 
   Rational coefficient(size_t i) const { return i < coefficients.size() ? coefficients[i] : 0; }

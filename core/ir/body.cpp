@@ -241,30 +241,54 @@ void change_nodes(Body& body, const std::function<void(Node&)>& change) {
 
 namespace {
 
+constexpr size_t kFewNodes = 8;
+
 Body tidied_once(const Body& body) {
   IdVector<NodeId, bool> needed = needed_nodes(body, body.results);
   IdVector<NodeId, NodeId> copy(body.nodes.size());
   std::unordered_map<Node, NodeId, NodeHash, NodeEqual> known;
   Body out;
+  // The node's number, or the next one. Among few nodes looking at each is quicker than a table.
+  auto number_of = [&](const Node& node) {
+    NodeId next(out.nodes.size());
+    if (body.nodes.size() > kFewNodes) return known.emplace(node, next).first->second;
+    for (NodeId id(0); id < next; ++id) {
+      if (NodeEqual()(out.nodes[id], node)) return id;
+    }
+    return next;
+  };
   for (size_t i = 0; i < body.nodes.size(); ++i) {
     if (!needed[i]) continue;
     checkpoint();
     Node node = body.nodes[i];
     remap(node.args, copy);
     if (node.region) tidy_fold(node);
-    auto [it, inserted] = known.emplace(node, NodeId(out.nodes.size()));
-    if (inserted) out.add(std::move(node));
-    copy[i] = it->second;
+    copy[i] = number_of(node);
+    if (copy[i] == NodeId(out.nodes.size())) out.add(std::move(node));
   }
   out.results = body.results;
   remap(out.results, copy);
   return out;
 }
 
+// Whether tidying changes nothing; false also where that is not quickly told.
+bool is_tidy(const Body& body) {
+  if (body.nodes.size() > kFewNodes) return false;
+  IdVector<NodeId, bool> needed = needed_nodes(body, body.results);
+  for (NodeId id : body.nodes.ids()) {
+    if (!needed[id] || body.nodes[id].region) return false;
+    for (NodeId before(0); before < id; ++before) {
+      if (NodeEqual()(body.nodes[before], body.nodes[id])) return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 // A fold may stop capturing a value that nothing else needs.
 Body tidied(const Body& body) {
+  if (is_tidy(body)) return body;
   Body out = tidied_once(body);
   bool folds = std::any_of(out.nodes.begin(), out.nodes.end(),
                            [](const Node& n) { return n.kind == NodeKind::fold; });

@@ -14,6 +14,7 @@
 #include "core/ir/affine.h"
 #include "core/ir/body.h"
 #include "core/ir/program.h"
+#include "core/support/persistent_vector.h"
 
 namespace tile {
 
@@ -41,7 +42,8 @@ struct BoundTensor {
   // Of an input: every run gives it the same elements, so that a copy of it may be made once.
   bool fixed = false;
 };
-using BoundTensors = IdVector<TensorId, BoundTensor>;
+// Kernels and passes copy the table freely: copies share what they leave alone.
+using BoundTensors = PersistentVector<TensorId, BoundTensor>;
 
 // One dimension of an access: an affine form over the piece's iterators or, where value >= 0, that
 // operand of the load node (it has an integer type). in_range: the point is valid only if the

@@ -5,23 +5,10 @@
 
 #include "core/ir/scalar.h"
 #include "core/support/diagnostic.h"
+#include "core/support/extrema.h"
 
 namespace tile {
 namespace {
-
-double nan_value() { return std::numeric_limits<double>::quiet_NaN(); }
-
-// IEEE 754-2019 maximum and minimum: NaN propagates, +0 is larger than -0.
-double maximum(double a, double b) {
-  if (std::isnan(a) || std::isnan(b)) return nan_value();
-  if (a == b) return std::signbit(a) ? b : a;
-  return a > b ? a : b;
-}
-double minimum(double a, double b) {
-  if (std::isnan(a) || std::isnan(b)) return nan_value();
-  if (a == b) return std::signbit(a) ? a : b;
-  return a < b ? a : b;
-}
 
 double sigmoid(double x) {
   if (x >= 0) return 1 / (1 + std::exp(-x));

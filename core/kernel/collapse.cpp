@@ -21,10 +21,15 @@ bool is_constant_index(const Index& index) {
 
 IteratorId sole_iterator(const Index& index, size_t iterators) {
   if (index.value >= 0 || index.boundary != Boundary::in_range) return {};
-  for (size_t u = 0; u < iterators; ++u) {
-    if (index.affine == iterator_affine(u)) return IteratorId(u);
+  if (!index.affine.constant.is_zero()) return {};
+  IteratorId sole;
+  for (size_t u = 0; u < index.affine.coefficients.size(); ++u) {
+    const Rational& factor = index.affine.coefficients[u];
+    if (factor.is_zero()) continue;
+    if (sole.valid() || u >= iterators || factor != Rational(1)) return {};
+    sole = IteratorId(u);
   }
-  return {};
+  return sole;
 }
 
 namespace {
@@ -215,7 +220,7 @@ void merge_rows(KernelStage& stage, const IteratorPair& p) {
 }
 
 void merge_dimensions(Kernel& kernel, const DimensionPair& d) {
-  Shape& shape = kernel.tensors.change()[d.tensor].shape;
+  Shape& shape = kernel.tensors.edit(d.tensor).shape;
   auto at = static_cast<std::ptrdiff_t>(d.first) + 1;
   int64_t inner = shape[d.first + 1];
   shape[d.first] = checked_mul(shape[d.first], inner);

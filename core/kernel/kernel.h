@@ -7,7 +7,6 @@
 #pragma once
 
 #include <map>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,35 +48,11 @@ struct KernelStage {
   StageId rescale;
 };
 
-// The tensors of a program, shared by all its kernels until one changes its own: programs have as
-// many kernels as they have tensors.
-class TensorTable {
- public:
-  TensorTable() : TensorTable(BoundTensors{}) {}
-  TensorTable(BoundTensors tensors)  // NOLINT: it is one
-      : tensors_(std::make_shared<BoundTensors>(std::move(tensors))) {}
-
-  operator const BoundTensors&() const { return *tensors_; }  // NOLINT
-  const BoundTensor& operator[](TensorId id) const { return (*tensors_)[id]; }
-  const BoundTensor& operator[](size_t i) const { return (*tensors_)[i]; }
-  const BoundTensor& at(size_t i) const { return tensors_->at(i); }
-  size_t size() const { return tensors_->size(); }
-  auto begin() const { return tensors_->cbegin(); }
-  auto end() const { return tensors_->cend(); }
-  BoundTensors& change() {
-    if (tensors_.use_count() > 1) tensors_ = std::make_shared<BoundTensors>(*tensors_);
-    return *tensors_;
-  }
-
- private:
-  std::shared_ptr<BoundTensors> tensors_;
-};
-
 struct Kernel {
   std::string name;
   IdVector<StageId, KernelStage> stages;  // in order; stage 0 is never attached
   // The tensors that the stages name by position, with BoundProgram's numbering.
-  TensorTable tensors;
+  BoundTensors tensors;
   // By TensorId, for tensors whose adjacent dimensions group() has merged (a kernel that walks them
   // as one has fewer loops): the shape that the program gives them. Empty: as in `tensors`.
   IdVector<TensorId, Shape> shapes;

@@ -105,7 +105,7 @@ class Narrowing {
         form = form - constant_affine(part[d].first);
       }
     }
-    BoundTensor& t = kernel_.tensors.change()[id];
+    BoundTensor& t = kernel_.tensors.edit(id);
     t.view_of = std::nullopt;  // a view is a whole tensor
     for (size_t d = 0; d < part.size(); ++d) t.shape[d] = part[d].end - part[d].first;
     if (kernel_.shapes.contains(id)) kernel_.shapes[id].clear();

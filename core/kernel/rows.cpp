@@ -204,7 +204,7 @@ Kernel block_of_rows(const Kernel& kernel, const std::vector<int64_t>& blocks) {
   for (const auto& [id, dims] : map.dimensions) {
     bool global = std::count(kernel.writes.begin(), kernel.writes.end(), id) > 0;
     for (size_t d = 0; !global && d < dims.size(); ++d) {
-      int64_t& extent = block.tensors.change()[id].shape[d];
+      int64_t& extent = block.tensors.edit(id).shape[d];
       if (dims[d].valid()) extent = std::min(extent, blocks[dims[d].index()]);
     }
   }

@@ -59,7 +59,8 @@ Bounds bounds(const System& system);
 Emptiness emptiness(const System& system, int64_t work_limit = 1 << 20);
 
 // Integer matrices by rows.
-using Matrix = std::vector<std::vector<int64_t>>;
+using Vector = SmallVector<int64_t, 8>;
+using Matrix = std::vector<Vector>;
 
 // Column-style Hermite normal form: matrix * transform = form, transform unimodular. Non-zero
 // columns come first, each with its pivot row strictly below the previous one's pivot, pivots

@@ -8,7 +8,9 @@
 namespace tile::lattice {
 namespace {
 
+// Division of wide integers takes dozens of instructions, and most divisors are 1.
 Wide wide_floor(Wide a, Wide b) {
+  if (b == 1) return a;
   Wide q = a / b;
   return (a % b != 0 && ((a < 0) != (b < 0))) ? q - 1 : q;
 }
@@ -41,7 +43,9 @@ bool meet(Range& range, const Range& other) {
 
 int64_t common_denominator(const Affine& form) {
   int64_t d = form.constant.den();
-  for (const Rational& c : form.coefficients) d = lcm(d, c.den());
+  for (const Rational& c : form.coefficients) {
+    if (!c.is_integer()) d = lcm(d, c.den());
+  }
   return d;
 }
 

@@ -13,7 +13,6 @@
 namespace tile::lattice {
 
 using Wide = __int128;
-using Vector = std::vector<int64_t>;
 
 inline Wide wide_add(Wide a, Wide b) {
   Wide r;

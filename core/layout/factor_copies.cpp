@@ -161,7 +161,7 @@ std::pair<Access, Access> FactorCopies::in_parts(const Access& from,
     high.index.push_back(from.index[order[i]]);
   }
   high.tensor = add(source.name + "_parts", DType::f32, std::move(shape));
-  program_.tensors.back().tf32_parts = true;
+  program_.tensors.edit(high.tensor).tf32_parts = true;
   Access rest = high, store = high, store_rest;
   rest.index[order.size() - 1].affine = constant_affine(1);
   for (size_t i = 0, u = 0; i < store.index.size(); ++i) {

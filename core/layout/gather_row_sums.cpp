@@ -186,8 +186,9 @@ class Gathering {
       if (one != sums_.end() && !gathered_.contains(s)) tried.insert(*one);
     }
     for (const auto& [s, chunks] : tried) gathered_[s] = false;
+    if (list.size() == 1) return;  // nothing has its rows pass by
     size_t tensors = program_.tensors.size(), before = 0;
-    while (list.size() > 1 && !tried.empty() && tried.size() != before) {
+    while (!tried.empty() && tried.size() != before) {
       before = tried.size();
       std::set<size_t> left = gathered(tried, list);
       program_.tensors.resize(tensors);

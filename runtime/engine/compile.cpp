@@ -146,9 +146,9 @@ void take_class(const Executable& e, const ClassStep& of, Launch& launch,
   }
 }
 
-Launch launch_of(Executable& e, const Kernel& kernel, size_t number, const PassOptions& passes) {
+Launch launch_of(Executable& e, Kernel given, size_t number, const PassOptions& passes) {
   Launch launch;
-  launch.kernel = kernel;
+  const Kernel& kernel = launch.kernel.emplace(std::move(given));
   launch.arguments = arguments_of(kernel);
   launch.begins = argument_begins(kernel);
   ClassProgram::Found of_class;
@@ -255,17 +255,11 @@ void make_code(const Executable& e, Launch& launch, PassObserver* observer) {
   }
 }
 
-std::vector<InputType> types_of(const std::vector<InputLayout>& inputs) {
-  std::vector<InputType> types;
-  for (const InputLayout& layout : inputs) types.push_back(layout.type);
-  return types;
-}
-
 void take_constants(const Engine& engine, const std::vector<InputLayout>& inputs,
                     BoundProgram& program) {
   // Kernels of a GPU read the inputs where they are.
   for (size_t i = 0; i < inputs.size() && !is_gpu(engine.target()); ++i) {
-    program.tensors[program.inputs[i]].fixed = inputs[i].constant;
+    program.tensors.edit(program.inputs[i]).fixed = inputs[i].constant;
   }
 }
 
@@ -309,11 +303,12 @@ void compile_bound_of(Executable& e, PassObserver* observer) {
   RememberedSchedules remembered(engine.target(), e.program.statements.size());
   std::vector<Step> steps = steps_of_sizes(e, passes);
   drop_unfit_output_strides(e);
-  for (const Step& step : steps) {
-    checkpoint_at(place_of(step));
-    e.launches.push_back(std::visit(
-        [&](const auto& what) { return launch_of(e, what, e.launches.size(), passes); }, step));
-    e.launches.back().where = place_of(step);
+  for (Step& step : steps) {
+    Span where = place_of(step);
+    checkpoint_at(where);
+    auto launch = [&](auto& s) { return launch_of(e, std::move(s), e.launches.size(), passes); };
+    e.launches.push_back(std::visit(launch, step));
+    e.launches.back().where = where;
   }
   make_codes(e);
   run_pass(kPlanLaunches, observer, [&] {

@@ -23,9 +23,6 @@ std::shared_ptr<const Executable> compile_bound(const std::shared_ptr<Engine>& e
                                                 const std::shared_ptr<const Program>& source,
                                                 BoundProgram bound, BoundStrides strides = {});
 
-// What the inputs are bound with.
-std::vector<InputType> types_of(const std::vector<InputLayout>& inputs);
-
 // Says which tensors are constant inputs, of which copies may be made once.
 void take_constants(const Engine& engine, const std::vector<InputLayout>& inputs,
                     BoundProgram& program);

@@ -40,9 +40,9 @@ size_t bytes_of(const std::vector<T>& list) {
 }
 
 size_t bytes_of(const BoundProgram& program) {
-  size_t bytes = bytes_of(program.tensors) + bytes_of(program.inputs) + bytes_of(program.outputs);
+  size_t bytes = bytes_of(program.inputs) + bytes_of(program.outputs);
   for (const BoundTensor& t : program.tensors) {
-    bytes += bytes_of(t.shape) + kAllocation + t.name.capacity();
+    bytes += sizeof t + bytes_of(t.shape) + kAllocation + t.name.capacity();
     if (t.constant) bytes += bytes_of(*t.constant);
   }
   // A statement's bodies and domains take several times their text.

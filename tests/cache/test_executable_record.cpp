@@ -216,7 +216,7 @@ TEST_F(Records, LaunchesAreVerified) {
       false,
       [](Executable& e) {
         TensorId made = e.launches[0].arguments[1];
-        e.program.tensors[made].view_of = made;
+        e.program.tensors.edit(made).view_of = made;
       },
       "a view of itself");
 }

@@ -313,7 +313,7 @@ TEST_F(TuningRecordFiles, KernelsAreKnownByWhatTheyAre) {
   Kernel kernel = kernel_of_key(plain);
   verify(kernel);
   EXPECT_EQ(record_key(kernel), plain);
-  kernel.tensors.change()[0].fixed = true;
+  kernel.tensors.edit(0).fixed = true;
   EXPECT_NE(record_key(kernel), plain);
   EXPECT_EQ(record_key(kernel_of_key(record_key(kernel))), record_key(kernel));
 }

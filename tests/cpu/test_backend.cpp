@@ -103,6 +103,13 @@ TEST(CpuBackend, WhatIsNoObjectDoesNotLoad) {
   EXPECT_EQ(backend->load(nest, backend->target(), other->object()), nullptr);
 }
 
+// Each of at least one line of 64 bytes.
+TEST(CpuBackend, TheFirstCacheHasWays) {
+  Target target = shared_backend()->target();
+  EXPECT_GE(target.core.l1_ways, 1);
+  EXPECT_LE(64 * target.core.l1_ways, static_cast<double>(target.l1_bytes));
+}
+
 TEST(CpuBackend, LaunchedFromSeveralThreads) {
   auto backend = shared_backend();
   auto code = backend->compile(parse(kSum), backend->target());

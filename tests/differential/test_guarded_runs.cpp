@@ -80,8 +80,8 @@ TEST(GuardedRuns, ATemporaryThatIsTooSmallIsSeen) {
   const char* text = "function (A[N, M]) -> (O) { B = sort(A, 1); O = B * 2; }";
   std::shared_ptr<const Executable> whole = compiled_text(text, {50, 70}, {});
   Executable e = *whole;
-  for (BoundTensor& t : e.program.tensors) {
-    if (t.name == "B") t.shape = {50, 60};
+  for (TensorId id : e.program.tensors.ids()) {
+    if (e.program.tensors[id].name == "B") e.program.tensors.edit(id).shape = {50, 60};
   }
   EXPECT_THAT(said(e, {numbers({50, 70})}), HasSubstr("temporary B of 12000 bytes is touched"));
 }

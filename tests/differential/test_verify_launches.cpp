@@ -30,8 +30,8 @@ Executable chain() {
     t.shape = {16};
     e.program.tensors.push_back(t);
   }
-  e.program.tensors[kX].role = TensorRole::input;
-  e.program.tensors[kO].role = TensorRole::output;
+  e.program.tensors.edit(kX).role = TensorRole::input;
+  e.program.tensors.edit(kO).role = TensorRole::output;
   e.program.inputs = {kX};
   e.program.outputs = {kO};
   e.launches = {launch({kX}, kA), launch({kA}, kB), launch({kB}, kC), launch({kC, kA}, kO)};
@@ -90,7 +90,7 @@ TEST(VerifyLaunches, AViewIsItsSource) {
 
 TEST(VerifyLaunches, AViewIsWhereItsSourceIs) {
   Executable e = chain();
-  e.program.tensors[kC].view_of = kB;
+  e.program.tensors.edit(kC).view_of = kB;
   EXPECT_EQ(broken(e), "launches: C is not where its source is");
 }
 

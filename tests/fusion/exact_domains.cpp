@@ -172,11 +172,11 @@ class StepInterpreter {
   void run(const Kernel& kernel) {
     BoundProgram p;
     p.tensors = kernel.tensors;
-    for (BoundTensor& t : p.tensors) t.role = TensorRole::temporary;
+    for (TensorId id : p.tensors.ids()) p.tensors.edit(id).role = TensorRole::temporary;
     StepUse use = use_of(kernel, program_);
     std::vector<HostTensor> inputs;
     for (TensorId id : use.reads) {
-      BoundTensor& t = p.tensors[id];
+      BoundTensor& t = p.tensors.edit(id);
       if (t.constant) continue;
       t.role = TensorRole::input;
       p.inputs.push_back(id);

@@ -130,6 +130,18 @@ TEST(RowSums, ValuesThatOthersNeedStayWhole) {
   }
 }
 
+// A sum that is alone, or whose result is all that others read, has no rows that pass by.
+TEST(RowSums, ThatAreAloneStayWhole) {
+  for (const char* rest : {"O[n: N] = +(X[m, n]);", "S[n: N] = +(X[m, n]); O = S / M;"}) {
+    BoundProgram program = bind_text(std::string("function (X[M, N]) -> (O) { ") + rest + " }",
+                                     {{DType::f32, {256, 4096}}});
+    run_pipeline(program, without_caches(2));
+    for (const BoundTensor& tensor : program.tensors) {
+      EXPECT_EQ(tensor.name.find("partial"), std::string::npos) << tensor.name;
+    }
+  }
+}
+
 // Rows that read the sum of chunks, which comes behind rows where one kernel has both.
 TEST(RowSums, OfWhichTheRowsAreMadeStayApart) {
   const std::string text =

@@ -13,7 +13,7 @@ namespace tile::lattice::testing {
 
 using Point = std::vector<int64_t>;
 
-inline Affine form(std::vector<Rational> coefficients, Rational constant = 0) {
+inline Affine form(decltype(Affine::coefficients) coefficients, Rational constant = 0) {
   return {std::move(coefficients), constant};
 }
 inline Condition access(Affine f, int64_t extent) { return {std::move(f), 0, extent, true}; }

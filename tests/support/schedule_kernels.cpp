@@ -18,7 +18,7 @@ TensorId KernelBuilder::tensor(const std::string& name, DType type, Shape shape)
   t.name = name;
   t.type = type;
   t.shape = std::move(shape);
-  return kernel.tensors.change().add(t);
+  return kernel.tensors.add(t);
 }
 
 Affine KernelBuilder::affine(const std::string& text, const std::vector<std::string>& iterators) {

@@ -183,7 +183,7 @@ std::string transformed(const TransformCase& c) {
   BoundProgram program;
   run_pass(kBind, passes, [&] { program = bound(c, source); }, [&] { return print(program); });
   for (size_t i : c.constants) {
-    program.tensors.at(program.inputs.at(i).index()).fixed = true;
+    program.tensors.edit(program.inputs.at(i)).fixed = true;
   }
   run_pipeline(program, c.target, {passes});
   if (watch.runs == 0) {

@@ -79,6 +79,9 @@ int64_t parse_size(const std::string& text) {
   return n;
 }
 
+// The first cache is read by virtual addresses, so that a way of it is a page of 4 KiB on x86.
+constexpr int64_t kFirstWay = 4096;
+
 void probe_caches(Target& target) {
   for (int i = 0; i < 8; ++i) {
     std::string folder = "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(i) + "/";
@@ -90,7 +93,13 @@ void probe_caches(Target& target) {
     std::string level = word("level");
     int64_t size = parse_size(word("size"));
     if (size <= 0 || word("type") == "Instruction") continue;
-    if (level == "1") target.l1_bytes = size;
+    if (level == "1") {
+      target.l1_bytes = size;
+      // Some virtual machines tell none.
+      int64_t ways = parse_size(word("ways_of_associativity"));
+      target.core.l1_ways =
+          static_cast<double>(ways > 0 ? ways : std::max<int64_t>(size / kFirstWay, 1));
+    }
     if (level == "2") target.l2_bytes = size;
     if (level == "3") target.l3_bytes = size;
   }

@@ -17,12 +17,18 @@ void add_once(std::vector<TensorId>& list, TensorId id) {
   if (!contains(list, id)) list.push_back(id);
 }
 
+constexpr size_t kFew = 16;  // tensors of a list that is searched from its beginning
+
 struct Reads {
   std::vector<TensorId> operator()(const Contraction& c) const {
     std::vector<TensorId> list;
+    list.reserve(c.pieces.empty() ? 1 : std::min(c.pieces[0].loads.size() + 1, kFew));
     std::set<TensorId> known;  // a sum assembled of many pieces reads hundreds
     auto add = [&](TensorId id) {
-      if (known.insert(id).second) list.push_back(id);
+      bool is_new = list.size() < kFew ? !contains(list, id) : known.insert(id).second;
+      if (!is_new) return;
+      list.push_back(id);
+      if (list.size() == kFew) known.insert(list.begin(), list.end());
     };
     for (const Piece& piece : c.pieces) {
       for (const Access& a : piece.loads) add(a.tensor);

@@ -144,14 +144,13 @@ class Windows {
     const Access& a = piece_.loads[n.slot];
     return std::all_of(a.index.begin(), a.index.end(), [&](const Index& index) {
       if (index.value >= 0) return true;  // an operand
-      Expr e = 0;
-      for (size_t u = 0; u < index.affine.coefficients.size(); ++u) {
-        Rational c = index.affine.coefficients[u];
-        if (c.is_zero()) continue;
-        if (c.den() != 1) return false;
-        e = e + Expr(c.num()) * variable(u);
-      }
-      return together(e);
+      const Affine& form = index.affine;
+      auto is_whole = [](const Rational& c) { return c.is_integer(); };
+      if (!std::all_of(form.coefficients.begin(), form.coefficients.end(), is_whole)) return false;
+      Rational along = form.coefficient(parallel_dim_);
+      Rational place = reduction_ ? form.coefficient(*reduction_) : Rational(0);
+      moves_ = moves_ || (along == place && !along.is_zero());
+      return along == place;
     });
   }
 

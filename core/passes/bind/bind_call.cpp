@@ -105,7 +105,7 @@ void bind_reshape(const CallArguments& a, Shape shape) {
   TensorId viewed = context.tensor(source).view_of.value_or(source);
   TensorId view =
       returned ? context.temporary(result, "view", a.type(0), shape, a.statement.span) : result;
-  context.tensor(view).view_of = viewed;
+  context.edit(view).view_of = viewed;
   if (!returned) return;
   Piece piece = pointwise_piece(result, shape.size());
   piece.loads.push_back(make_access(view, iterator_forms(shape.size()), a.tensor_span(0)));

@@ -34,8 +34,8 @@ BindContext::BindContext(const Program& symbolic) : program(symbolic) {
   for (TensorId id : program.tensors.ids()) {
     tensors_by_name_.emplace(program.tensors[id].name, id);
   }
-  for (TensorId id : program.outputs) tensor(id).role = TensorRole::output;
-  for (TensorId id : program.inputs) tensor(id).role = TensorRole::input;
+  for (TensorId id : program.outputs) edit(id).role = TensorRole::output;
+  for (TensorId id : program.inputs) edit(id).role = TensorRole::input;
 }
 
 void BindContext::bind_input(TensorId id, const InputType& type) {
@@ -285,8 +285,8 @@ void BindContext::declare(TensorId id, DType type, Shape shape, Span span) {
     fail(Stage::bind, "limit", span,
          name(id) + " of shape " + shape_text(shape) + " has too many elements to address");
   }
-  tensor(id).type = type;
-  tensor(id).shape = std::move(shape);
+  edit(id).type = type;
+  edit(id).shape = std::move(shape);
 }
 
 TensorId BindContext::temporary(TensorId like, const std::string& suffix, DType type, Shape shape,

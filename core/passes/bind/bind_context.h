@@ -25,9 +25,10 @@ class BindContext {
   const Program& program;
   BoundProgram bound;  // its first tensors are the program's, under the same ids
 
-  BoundTensor& tensor(TensorId id) { return bound.tensors[id]; }
-  const Shape& shape(TensorId id) { return tensor(id).shape; }
-  const std::string& name(TensorId id) { return tensor(id).name; }
+  const BoundTensor& tensor(TensorId id) const { return bound.tensors[id]; }
+  BoundTensor& edit(TensorId id) { return bound.tensors.edit(id); }
+  const Shape& shape(TensorId id) const { return tensor(id).shape; }
+  const std::string& name(TensorId id) const { return tensor(id).name; }
 
   // Declares inputs' dimensions (rules 2.2, 2.4).
   void bind_input(TensorId id, const InputType& type);

@@ -25,12 +25,12 @@ void bind_literal(BindContext& context, const Statement& statement, const Litera
   context.declare(result, literal.type, literal.shape, statement.span);
   auto bytes = elements(literal, static_cast<size_t>(element_count(literal.shape)));
   if (context.tensor(result).role != TensorRole::output) {
-    context.tensor(result).constant = std::move(bytes);
+    context.edit(result).constant = std::move(bytes);
     return;
   }
   TensorId value =
       context.temporary(result, "literal", literal.type, literal.shape, statement.span);
-  context.tensor(value).constant = std::move(bytes);
+  context.edit(value).constant = std::move(bytes);
   size_t rank = literal.shape.size();
   Piece piece = pointwise_piece(result, rank);
   piece.loads.push_back(make_access(value, iterator_forms(rank), statement.span));

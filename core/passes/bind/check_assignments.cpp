@@ -17,7 +17,7 @@ using lattice::System;
 Affine shifted(const Affine& form, size_t by) {
   Affine r;
   r.coefficients.resize(by);
-  r.coefficients.insert(r.coefficients.end(), form.coefficients.begin(), form.coefficients.end());
+  for (const Rational& c : form.coefficients) r.coefficients.push_back(c);
   r.constant = form.constant;
   return r;
 }

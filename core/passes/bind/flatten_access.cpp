@@ -49,7 +49,7 @@ TensorId view_in_shape(BindContext& context, TensorId tensor, const Shape& shape
   }
   DType type = context.tensor(source).type;
   TensorId view = context.temporary(source, "flat", type, shape, span);
-  context.tensor(view).view_of = source;
+  context.edit(view).view_of = source;
   return view;
 }
 

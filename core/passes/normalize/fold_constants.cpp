@@ -68,6 +68,7 @@ class Folder {
     if (node.op == Op::select && is_literal(body[node.args[0]])) {
       return node.args[is_true(value_of(body[node.args[0]])) ? 1 : 2];
     }
+    if (node.op == Op::pow) return power(body, node);
     if (!is_exact(node.op)) return neutral(body, node);
     std::vector<Scalar> operands;
     for (NodeId arg : node.args) {
@@ -116,6 +117,29 @@ class Folder {
     if (products && b.kind == NodeKind::real && b.real == 1) return node.args[0];
     if (node.op == Op::mul && a.kind == NodeKind::real && a.real == 1) return node.args[1];
     return NodeId();
+  }
+
+  // Powers of small whole exponents as products: of a square nothing is lost, of higher ones less
+  // than two units in the last place, and special values are those of `pow`. A reciprocal's square
+  // could overflow where the result does not.
+  static NodeId power(Body& body, const Node& node) {
+    NodeId x = node.args[0];
+    const Node& exponent = body[node.args[1]];
+    if (!is_literal(exponent) || body[x].type != node.type) return NodeId();
+    double y =
+        exponent.kind == NodeKind::real ? exponent.real : static_cast<double>(exponent.integer);
+    auto product = [&](NodeId a, NodeId b) {
+      return body.operation(Op::mul, {a, b}, node.type, node.span);
+    };
+    if (y == 0) return body.real(1, node.type, node.span);
+    if (y == 1) return x;
+    if (y == -1) {
+      return body.operation(Op::div, {body.real(1, node.type, node.span), x}, node.type, node.span);
+    }
+    if (y != 2 && y != 3 && y != 4) return NodeId();
+    NodeId square = product(x, x);
+    if (y == 2) return square;
+    return product(square, y == 3 ? x : square);
   }
 
   // An element of a constant tensor at a constant place.

@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "core/passes/normalize/normalize.h"
 #include "core/passes/normalize/substitution.h"
 
@@ -14,13 +16,13 @@ std::vector<Affine> output_forms(const Piece& piece) {
 bool reduce_piece(Piece& piece) {
   std::optional<lattice::Substitution> integral = lattice::solve_integrality(system_of(piece));
   if (!integral) return false;
-  piece = substituted(piece, *integral);
+  piece = substituted(std::move(piece), *integral);
   lattice::Bounds bounds = lattice::bounds(system_of(piece));
   if (bounds.empty) return false;
   internal_check(!bounds.unbounded.has_value(), "reduce: an unbounded index passed bind");
   std::vector<Affine> outputs = output_forms(piece);
   lattice::Ownership owned = lattice::own_outputs(piece.iterators.size(), outputs, bounds.box);
-  piece = substituted(piece, owned.substitution);
+  piece = substituted(std::move(piece), owned.substitution);
   piece.parallel_dims = owned.parallel_dims;
   return true;
 }

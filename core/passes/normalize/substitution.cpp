@@ -73,23 +73,19 @@ NodeId affine_value(Body& body, const Affine& form, Span span) {
   return sum;
 }
 
-Piece substituted(const Piece& piece, const lattice::Substitution& s) {
-  Piece result = piece;
-  if (is_identity(s)) {
-    result.box.clear();
-    return result;
-  }
-  result.iterators = IdVector<IteratorId, std::string>(new_names(piece, s));
-  result.box.clear();
-  for (Constraint& c : result.constraints) c.form = substitute(c.form, s.old_in_new);
-  for (Access& a : result.stores) rewrite(a, s.old_in_new);
-  for (Access& a : result.loads) rewrite(a, s.old_in_new);
-  result.body = rewritten(piece.body, [&](Body& body, const Node& node) -> NodeId {
+Piece substituted(Piece piece, const lattice::Substitution& s) {
+  piece.box.clear();
+  if (is_identity(s)) return piece;
+  piece.iterators = IdVector<IteratorId, std::string>(new_names(piece, s));
+  for (Constraint& c : piece.constraints) c.form = substitute(c.form, s.old_in_new);
+  for (Access& a : piece.stores) rewrite(a, s.old_in_new);
+  for (Access& a : piece.loads) rewrite(a, s.old_in_new);
+  piece.body = rewritten(piece.body, [&](Body& body, const Node& node) -> NodeId {
     if (node.kind != NodeKind::index) return NodeId();
     const Affine& form = s.old_in_new[node.slot];
     return body.cast(affine_value(body, form, node.span), node.type, node.span);
   });
-  return result;
+  return piece;
 }
 
 int position_of(std::vector<Access>& loads, Access access) {

@@ -9,7 +9,7 @@ namespace tile {
 // The piece over new iterators: every affine form and every index in the body is rewritten.
 // Constraints stay as they are, rewritten; box and parallel dimensions are the caller's. An
 // iterator that stays itself (up to a shift) keeps its name, others get a fresh one.
-Piece substituted(const Piece& piece, const lattice::Substitution& substitution);
+Piece substituted(Piece piece, const lattice::Substitution& substitution);
 
 // The position of an equal access in the list, appended if there is none.
 int position_of(std::vector<Access>& loads, Access access);

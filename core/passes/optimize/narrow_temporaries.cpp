@@ -42,10 +42,10 @@ class Narrowing {
   }
 
  private:
-  BoundTensor& tensor(TensorId id) { return program_.tensors[id]; }
+  const BoundTensor& tensor(TensorId id) const { return program_.tensors[id]; }
 
   void narrow_constant(TensorId id) {
-    BoundTensor& t = tensor(id);
+    const BoundTensor& t = tensor(id);
     size_t from = byte_size(t.type), count = t.constant->size() / from;
     if (count == 0 || !may_change(id)) return;
     auto element = [&](size_t i) { return load_element(&(*t.constant)[i * from], t.type); };
@@ -60,8 +60,9 @@ class Narrowing {
       store_element(&bytes[i * byte_size(*narrow)], convert(element(i), *narrow));
     }
     was_[id] = t.type;
-    t.constant = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
-    t.type = *narrow;
+    BoundTensor& narrowed = program_.tensors.edit(id);
+    narrowed.constant = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+    narrowed.type = *narrow;
   }
 
   // Each cell is one point's value: nothing is aggregated, nothing else writes.
@@ -80,7 +81,7 @@ class Narrowing {
       std::optional<DType> narrow = narrowest_type(range, bit_width(tensor(id).type));
       if (!narrow) continue;
       was_[id] = tensor(id).type;
-      tensor(id).type = *narrow;
+      program_.tensors.edit(id).type = *narrow;
     }
   }
   bool may_change(TensorId id) {

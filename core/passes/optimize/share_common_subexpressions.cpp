@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <map>
 #include <vector>
 
@@ -9,24 +11,44 @@
 namespace tile {
 namespace {
 
-std::string text(const Affine& form) {
-  std::string out;
-  for (const Rational& c : form.coefficients) out += to_string(c) + ",";
-  while (out.size() >= 2 && out.ends_with("0,")) {
-    // Trailing zeros do not count: "10," is a coefficient, "…,0," is not.
-    if (out.size() > 2 && out[out.size() - 3] != ',') break;
-    out.resize(out.size() - 2);
-  }
-  return out + "+" + to_string(form.constant);
+void append(std::string& out, int64_t number) {
+  std::array<char, 24> digits{};  // of 64 bits, with a sign
+  auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number);
+  out.append(digits.data(), end.ptr);
 }
 
-std::string text(const Access& access) {
-  std::string out = "@" + to_string(access.tensor) + "[";
-  for (const Index& index : access.index) {
-    out += text(index.affine) + "/" + std::to_string(index.value) + "/" +
-           std::to_string(static_cast<int>(index.boundary)) + ";";
+void append(std::string& out, const Rational& value) {
+  append(out, value.num());
+  if (value.is_integer()) return;
+  out += '/';
+  append(out, value.den());
+}
+
+// Trailing zeros do not count.
+void append(std::string& out, const Affine& form) {
+  size_t count = form.coefficients.size();
+  while (count > 0 && form.coefficients[count - 1].is_zero()) --count;
+  for (size_t i = 0; i < count; ++i) {
+    append(out, form.coefficients[i]);
+    out += ',';
   }
-  return out + "]";
+  out += '+';
+  append(out, form.constant);
+}
+
+void append(std::string& out, TensorId tensor, const std::vector<Index>& place) {
+  out += '@';
+  append(out, int64_t{tensor.number()});
+  out += '[';
+  for (const Index& index : place) {
+    append(out, index.affine);
+    out += '/';
+    append(out, int64_t{index.value});
+    out += '/';
+    append(out, static_cast<int64_t>(index.boundary));
+    out += ';';
+  }
+  out += ']';
 }
 
 // What a contraction computes, without its name, its place in the text and its iterators' names.
@@ -45,15 +67,17 @@ std::string fingerprint(const BoundProgram& program, const Contraction& c) {
     out += "\n" + std::to_string(piece.iterators.size()) + print_integers(piece.box) +
            std::to_string(piece.parallel_dims);
     for (const Constraint& k : piece.constraints) {
-      out += "{" + text(k.form) + " " + std::to_string(k.lo) + " " + std::to_string(k.hi) +
-             (k.integral ? "z}" : "}");
+      out += '{';
+      append(out, k.form);
+      out += ' ';
+      append(out, k.lo);
+      out += ' ';
+      append(out, k.hi);
+      out += k.integral ? "z}" : "}";
     }
     // Outputs differ between equal statements; their index forms do not.
-    for (Access store : piece.stores) {
-      store.tensor = TensorId(0);
-      out += text(store);
-    }
-    for (const Access& load : piece.loads) out += text(load);
+    for (const Access& store : piece.stores) append(out, TensorId(0), store.index);
+    for (const Access& load : piece.loads) append(out, load.tensor, load.index);
     out += print(piece.body);
   }
   return out;
@@ -132,10 +156,11 @@ void share_common_subexpressions(BoundProgram& program, const Target&) {
     for (size_t o = 0; o < c->outputs.size(); ++o) same[c->outputs[o]] = it->second[o];
     return true;
   });
-  for (BoundTensor& t : program.tensors) {
-    if (!t.view_of) continue;
-    auto it = same.find(*t.view_of);
-    if (it != same.end()) t.view_of = it->second;
+  for (TensorId id : program.tensors.ids()) {
+    const std::optional<TensorId>& source = program.tensors[id].view_of;
+    if (!source) continue;
+    auto it = same.find(*source);
+    if (it != same.end()) program.tensors.edit(id).view_of = it->second;
   }
 }
 

@@ -28,7 +28,7 @@ double AccessBlock::runs_ahead() const {
 }
 
 // Rows of several dimensions share the places of what divides all their strides.
-double AccessBlock::occupied(double way) const {
+double AccessBlock::depth(double way) const {
   auto bytes_of_way = static_cast<int64_t>(way);
   double distinct = 1;
   int64_t apart = bytes_of_way;
@@ -38,9 +38,13 @@ double AccessBlock::occupied(double way) const {
     apart = gcd(apart, step);
   }
   distinct = std::min(distinct, std::max(1.0, way / static_cast<double>(apart)));
-  double covered = std::min(way, run * distinct);
-  // Conflicts are what makes a part of the cache unusable: here they are counted.
-  return distinct >= rows ? bytes() : bytes() * std::max(1.0, kUsableCache * way / covered);
+  double covered = distinct >= rows ? way : std::min(way, run * distinct);
+  return bytes() / covered;
+}
+
+// Conflicts are what makes a part of the cache unusable: here they are counted.
+double AccessBlock::occupied(double way) const {
+  return std::max(bytes(), kUsableCache * way * depth(way));
 }
 
 double AccessBlock::pages() const {

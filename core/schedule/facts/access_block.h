@@ -26,6 +26,8 @@ struct AccessBlock {
   // Bytes of a cache that it occupies where rows fall on the same sets: `way` bytes map to
   // different sets.
   double occupied(double way) const;
+  // Of a set that it falls on, the ways that its lines take.
+  double depth(double way) const;
   double pages() const;
   // Of the rows, how many the second cache's prefetcher follows.
   double runs_ahead() const;

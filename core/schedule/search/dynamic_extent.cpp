@@ -44,7 +44,7 @@ void forget_others(Kernel& kernel) {
     if (kernel.tensors[id].view_of) named.insert(*kernel.tensors[id].view_of);
   }
   for (size_t i = 0; i < kernel.tensors.size(); ++i) {
-    if (!named.contains(TensorId(i))) kernel.tensors.change()[i] = {};
+    if (!named.contains(TensorId(i))) kernel.tensors.edit(i) = {};
   }
 }
 
@@ -71,7 +71,7 @@ std::optional<Growth> DynamicExtent::of(StageId stage, size_t piece, IteratorId 
 Kernel with_size(const Kernel& kernel, const DynamicExtent& extent, int64_t size) {
   Kernel other = kernel;
   for (const auto& d : extent.dimensions) {
-    other.tensors.change()[d.tensor].shape[d.dimension] = d.size.at(size);
+    other.tensors.edit(d.tensor).shape[d.dimension] = d.size.at(size);
   }
   for (const auto& w : extent.walks) piece_at(other, w.of).box[w.iterator] = w.size.at(size);
   for (const auto& b : extent.bounds) {
@@ -105,10 +105,10 @@ bool complete(ClassKernel& found) {
   forget_others(found.kernel);
   // A copy would be of one size.
   for (const auto& d : found.extent.dimensions) {
-    BoundTensors& tensors = found.kernel.tensors.change();
-    BoundTensor& t = tensors[d.tensor];
-    t.fixed = false;
-    if (t.view_of) tensors[*t.view_of].fixed = false;
+    BoundTensors& tensors = found.kernel.tensors;
+    tensors.edit(d.tensor).fixed = false;
+    std::optional<TensorId> source = tensors[d.tensor].view_of;
+    if (source) tensors.edit(*source).fixed = false;
   }
   found.extent.most = found.span.most;
   return found.size <= found.extent.most &&

@@ -11,7 +11,8 @@ namespace {
 // What sizes do not change: accesses, bodies, types, which iterators own cells.
 std::string structure(Kernel kernel) {
   kernel.name.clear();
-  for (BoundTensor& t : kernel.tensors.change()) {
+  for (TensorId id : kernel.tensors.ids()) {
+    BoundTensor& t = kernel.tensors.edit(id);
     t.name.clear();
     t.shape.assign(t.shape.size(), 1);
     t.constant.reset();

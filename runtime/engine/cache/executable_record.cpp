@@ -60,7 +60,8 @@ void check_views(const BoundProgram& program) {
 BoundProgram read_program(ByteReader& in) {
   BoundProgram program;
   program.tensors.resize(in.count());
-  for (BoundTensor& t : program.tensors) {
+  for (TensorId id : program.tensors.ids()) {
+    BoundTensor& t = program.tensors.edit(id);
     t.name = in.text();
     t.type = static_cast<DType>(in.count(static_cast<size_t>(DType::f64) + 1));
     t.shape = in.numbers();

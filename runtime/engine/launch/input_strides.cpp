@@ -26,6 +26,10 @@ std::vector<Run> runs_of(const Shape& shape, const std::vector<int64_t>& strides
   return runs;
 }
 
+bool has_strides(const std::vector<InputLayout>& inputs) {
+  return std::ranges::any_of(inputs, [](const InputLayout& i) { return !i.strides.empty(); });
+}
+
 class Reading {
  public:
   explicit Reading(const Executable& e) : p_(e.program), needs_(e.inputs.size(), false) {
@@ -87,6 +91,12 @@ std::optional<std::vector<int64_t>> strides_in_shape(const Shape& from,
   return result;
 }
 
+std::vector<InputType> types_of(const std::vector<InputLayout>& inputs) {
+  std::vector<InputType> types;
+  for (const InputLayout& layout : inputs) types.push_back(layout.type);
+  return types;
+}
+
 std::vector<InputLayout> layouts_of_inputs(const BoundProgram& program,
                                            const std::vector<std::vector<int64_t>>& strides) {
   std::vector<InputLayout> inputs;
@@ -98,6 +108,7 @@ std::vector<InputLayout> layouts_of_inputs(const BoundProgram& program,
 }
 
 std::vector<size_t> inputs_to_densify(const Executable& executable) {
+  if (!has_strides(executable.inputs)) return {};
   Reading reading(executable);
   std::vector<size_t> list;
   for (size_t i = 0; i < executable.inputs.size(); ++i) {
@@ -131,11 +142,12 @@ void drop_unfit_output_strides(Executable& executable) {
 }
 
 Strides strides_of(const Executable& executable) {
-  Reading reading(executable);
   Strides strides(executable.program.tensors.size());
   for (size_t o = 0; o < executable.output_strides.size(); ++o) {
     strides[executable.program.outputs[o]] = executable.output_strides[o];
   }
+  if (!has_strides(executable.inputs)) return strides;
+  Reading reading(executable);
   for (size_t i = 0; i < strides.size(); ++i) {
     auto id = TensorId(i);
     std::optional<size_t> input = reading.strided_input(id);

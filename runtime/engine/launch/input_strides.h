@@ -18,6 +18,9 @@ std::optional<std::vector<int64_t>> strides_in_shape(const Shape& from,
                                                      const std::vector<int64_t>& strides,
                                                      const Shape& shape);
 
+// What inputs are bound with.
+std::vector<InputType> types_of(const std::vector<InputLayout>& inputs);
+
 // Of a program's inputs, with these strides; without an element for each all are dense.
 std::vector<InputLayout> layouts_of_inputs(const BoundProgram& program,
                                            const std::vector<std::vector<int64_t>>& strides);

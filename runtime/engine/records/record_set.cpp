@@ -152,7 +152,9 @@ std::string describe(const RankedSchedule& ranked, const std::string& processor)
   std::time_t seconds = r.time / kSecond;
   std::tm parts{};
   if (gmtime_r(&seconds, &parts) != nullptr) std::strftime(day.data(), day.size(), "%F", &parts);
-  std::snprintf(spread.data(), spread.size(), "%.2g", 100 * r.spread);
+  // Two digits, and no exponent where a busy machine's samples lie far apart.
+  const double percent = 100 * r.spread;
+  std::snprintf(spread.data(), spread.size(), percent < 99.5 ? "%.2g" : "%.0f", percent);
   std::string samples = std::to_string(ranked.samples);
   samples +=
       ranked.samples == 1 ? " sample" : " samples within " + std::string(spread.data()) + " %";

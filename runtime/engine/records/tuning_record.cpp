@@ -143,7 +143,7 @@ Kernel kernel_of_key(const std::string& key) {
   }
   Kernel kernel = parse_kernel(std::make_shared<Source>(Source{"tuning record", text}));
   require_tensors(kernel, fixed);
-  for (int64_t i : fixed) kernel.tensors.change()[static_cast<size_t>(i)].fixed = true;
+  for (int64_t i : fixed) kernel.tensors.edit(static_cast<size_t>(i)).fixed = true;
   return kernel;
 }
 

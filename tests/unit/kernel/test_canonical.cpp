@@ -26,9 +26,10 @@ Kernel moved(const Kernel& kernel) {
     BoundTensor unused;
     unused.name = "unused" + std::to_string(i);
     tensors.push_back(unused);
-    tensors.push_back(kernel.tensors[i]);
-    tensors.back().name += "_elsewhere";
-    if (tensors.back().view_of) tensors.back().view_of = place(*tensors.back().view_of);
+    BoundTensor own = kernel.tensors[i];
+    own.name += "_elsewhere";
+    if (own.view_of) own.view_of = place(*own.view_of);
+    tensors.push_back(own);
   }
   other.name = "elsewhere";
   other.tensors = tensors;
@@ -119,19 +120,19 @@ const Change kChanges[] = {
     [](Kernel& k) { k.reads.pop_back(); },
     [](Kernel& k) { std::swap(k.reads.front(), k.reads.back()); },
     [](Kernel& k) { k.writes.push_back(k.reads[0]); },
-    [](Kernel& k) { k.tensors.change()[k.reads[0]].shape[0] += 1; },
-    [](Kernel& k) { k.tensors.change()[k.reads[0]].type = DType::bf16; },
-    [](Kernel& k) { k.tensors.change()[k.reads[0]].role = TensorRole::temporary; },
-    [](Kernel& k) { k.tensors.change()[k.reads[0]].fixed = true; },
-    [](Kernel& k) { k.tensors.change()[k.reads[0]].tf32_parts = true; },
-    [](Kernel& k) { k.tensors.change()[k.reads[0]].view_of = k.writes[0]; },
-    [](Kernel& k) { k.tensors.change()[k.reads[0]].name += "_else"; },
+    [](Kernel& k) { k.tensors.edit(k.reads[0]).shape[0] += 1; },
+    [](Kernel& k) { k.tensors.edit(k.reads[0]).type = DType::bf16; },
+    [](Kernel& k) { k.tensors.edit(k.reads[0]).role = TensorRole::temporary; },
+    [](Kernel& k) { k.tensors.edit(k.reads[0]).fixed = true; },
+    [](Kernel& k) { k.tensors.edit(k.reads[0]).tf32_parts = true; },
+    [](Kernel& k) { k.tensors.edit(k.reads[0]).view_of = k.writes[0]; },
+    [](Kernel& k) { k.tensors.edit(k.reads[0]).name += "_else"; },
     [](Kernel& k) {
-      k.tensors.change()[k.reads[0]].constant =
+      k.tensors.edit(k.reads[0]).constant =
           std::make_shared<const std::vector<std::byte>>(4, std::byte{1});
     },
     [](Kernel& k) {
-      k.tensors.change()[k.reads[0]].constant =
+      k.tensors.edit(k.reads[0]).constant =
           std::make_shared<const std::vector<std::byte>>(4, std::byte{2});
     },
 };

@@ -80,7 +80,7 @@ TEST(NarrowArguments, StridedPackedAndFillingTensorsStayWhole) {
   Kernel kernel = reading({"8", "i", "j"});
   narrow_arguments(kernel, [](TensorId) { return false; });
   EXPECT_TRUE(kernel.begins.empty());
-  kernel.tensors.change()[kX].fixed = true;
+  kernel.tensors.edit(kX).fixed = true;
   EXPECT_TRUE(narrowed(kernel).begins.empty());
 }
 

@@ -15,7 +15,7 @@ namespace {
 // With these reads, by their number, the same in every run.
 Kernel with_fixed(Kernel kernel, const std::vector<size_t>& reads) {
   for (size_t i : reads) {
-    BoundTensor& t = kernel.tensors.change()[kernel.reads[i]];
+    BoundTensor& t = kernel.tensors.edit(kernel.reads[i]);
     t.role = TensorRole::input;
     t.fixed = true;
   }

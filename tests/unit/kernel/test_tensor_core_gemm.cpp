@@ -193,8 +193,8 @@ TEST(TensorCoreGemm, ConvolutionsByBoxesRule4_12) {
 // Bulk copies of tf32 want k inside: B transposed.
 Kernel finished_product(int64_t m, int64_t n, int64_t k) {
   Kernel kernel = matrix_bias_gelu(m, n, k);
-  for (BoundTensor& t : kernel.tensors.change()) {
-    if (t.name == "B") t.shape = {n, k};
+  for (TensorId id : kernel.tensors.ids()) {
+    if (kernel.tensors[id].name == "B") kernel.tensors.edit(id).shape = {n, k};
   }
   std::swap(kernel.stages[0].contraction.pieces[0].loads[1].index[0],
             kernel.stages[0].contraction.pieces[0].loads[1].index[1]);
@@ -250,8 +250,8 @@ Kernel split_kernel(int64_t m, int64_t n, int64_t k) {
         }}});
   Kernel kernel = b.finish();
   for (TensorId id : {A, B}) {
-    kernel.tensors.change()[id].role = TensorRole::temporary;
-    kernel.tensors.change()[id].tf32_parts = true;
+    kernel.tensors.edit(id).role = TensorRole::temporary;
+    kernel.tensors.edit(id).tf32_parts = true;
   }
   return kernel;
 }
@@ -267,7 +267,7 @@ TEST(TensorCoreGemm, FactorsInTwoPartsAreThreeProducts) {
   target.precision = Precision::tf32;
   EXPECT_TRUE(tensor_cores::schedules(plain, target, 1).empty());
   target.precision = Precision::tf32x3;
-  plain.tensors.change()[1].tf32_parts = false;
+  plain.tensors.edit(1).tf32_parts = false;
   EXPECT_TRUE(tensor_cores::schedules(plain, target, 1).empty());
 }
 

@@ -60,7 +60,7 @@ TEST(LatticeHermite, RandomMatrices) {
   std::mt19937 random(7);
   for (int round = 0; round < 500; ++round) {
     size_t rows = random() % 5, columns = 1 + random() % 4;
-    Matrix m(rows, std::vector<int64_t>(columns));
+    Matrix m(rows, Vector(columns));
     for (auto& row : m) {
       for (int64_t& v : row) v = int64_t(random() % 13) - 6;
     }
@@ -122,7 +122,7 @@ TEST(LatticeIntegrality, OneToOneOntoThePoints) {
     System system{3, {}};
     size_t conditions = 1 + random() % 3;
     for (size_t c = 0; c < conditions; ++c) {
-      std::vector<Rational> a;
+      decltype(Affine::coefficients) a;
       for (int i = 0; i < 3; ++i) a.emplace_back(int64_t(random() % 7) - 3, 1 + random() % 4);
       Rational constant(int64_t(random() % 5), 1 + random() % 3);
       system.conditions.push_back({form(a, constant), -1000000, 1000000, true});

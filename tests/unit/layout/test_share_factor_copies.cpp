@@ -23,7 +23,7 @@ size_t copies(const BoundProgram& p) {
 
 BoundProgram after(int count, const Shape& left, const Shape& factor, bool fixed = false) {
   BoundProgram p = bind_text(steps(count), {{DType::f32, left}, {DType::f32, factor}});
-  p.tensors[p.inputs[1]].fixed = fixed;
+  p.tensors.edit(p.inputs[1]).fixed = fixed;
   run_pipeline(p, testing::wide_target(), {});
   return p;
 }

@@ -110,7 +110,7 @@ TEST(LowerRandom, InputsThatStayTheSame) {
     Interpretation expected = interpret(program, drawn.inputs, {}, true);
     Target target = seed % 2 == 0 ? testing::wide_target() : testing::small_target();
     if (seed % 3 == 0) target.class_work_ns = 0;
-    for (TensorId id : program.inputs) program.tensors[id].fixed = true;
+    for (TensorId id : program.inputs) program.tensors.edit(id).fixed = true;
     run_pipeline(program, target);
     ASSERT_NO_FATAL_FAILURE(
         expect_schedules_agree(program, drawn, expected, seed, target,

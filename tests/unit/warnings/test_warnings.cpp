@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "core/autodiff/differentiate.h"
+#include "core/language/lift/lift.h"
+#include "core/language/mfg/mfg.h"
 #include "core/language/tile/tile.h"
 #include "core/passes/bind/bind.h"
 #include "core/warnings/warnings.h"
@@ -72,6 +74,49 @@ TEST(Warnings, AStatementThatIsThereForItsSize) {
   EXPECT_THAT(
       codes("function (A, B) -> (O) { L = B * 2; O = sum_to(A, L); }", {f32({2, 3}), f32({3})}),
       IsEmpty());
+}
+
+// "CODE: WHERE" of each warning of an MFG program.
+std::vector<std::string> said_of_filter(const std::string& text) {
+  std::vector<std::string> said;
+  for (const Diagnostic& d :
+       warnings_of(parse_mfg(std::make_shared<const Source>(Source{"w.mfg", text})))) {
+    said.push_back(d.code + ": " + text.substr(d.span.begin, d.span.end - d.span.begin));
+  }
+  return said;
+}
+
+TEST(Warnings, AValueOfAFilterThatNothingReads) {
+  EXPECT_THAT(said_of_filter("let gain = 2.0\n"
+                             "let spare = gain + 1.0\n"
+                             "def result_f32 |x, y| {\n"
+                             "  let a = input_f32(x, y)\n"
+                             "  let [b, c] = [a, a]\n"
+                             "  gain * a\n}\n"),
+              ElementsAre("unread: let spare = gain + 1.0", "unread: let [b, c] = [a, a]"));
+}
+
+// A name that is hidden is another one's, one name of a tuple is enough, and samplers, functions
+// and sizes read as well.
+TEST(Warnings, WhereTheValuesOfAFilterAreRead) {
+  EXPECT_THAT(said_of_filter("let a = 1.0\n"
+                             "def result_f32 |x, y| {\n"
+                             "  let a = input_f32(x, y)\n"
+                             "  rsum(0..<3) |a| { f32(a) }\n}\n"),
+              ElementsAre("unread: let a = 1.0", "unread: let a = input_f32(x, y)"));
+  EXPECT_THAT(said_of_filter("let s = sampler<input_f32>(address=.ClampToEdge)\n"
+                             "let n = 4\n"
+                             "fn twice |v: f32| {\n  let w = v\n  w + w\n}\n"
+                             "@bounds(n, n) def result_f32 |x, y| {\n"
+                             "  let [u, v, _] = [s(x, y), 1.0, 2.0]\n"
+                             "  twice(u)\n}\n"),
+              IsEmpty());
+}
+
+TEST(Warnings, OtherLanguagesHaveNoUnreadNames) {
+  auto source = std::make_shared<const Source>(
+      Source{"w.lift", "val f = fun(ArrayType(Float, N), x => Map(id) $ x)"});
+  EXPECT_THAT(warnings_of(parse_lift(source)), IsEmpty());
 }
 
 // The rotation of a transformer's positions, as people write it first.
@@ -149,6 +194,21 @@ TEST(Warnings, AreRenderedAsSuch) {
   Diagnostic d = warnings_of(program).at(0);
   EXPECT_THAT(render(d, *program.source), HasSubstr("w.tile:1:17: parse warning [unread]"));
   EXPECT_THAT(render_json(d, *program.source), HasSubstr("{\"severity\":\"warning\""));
+}
+
+TEST(Warnings, QuotientsOfWholeNumbersThatAreZero) {
+  std::vector<InputType> types{{DType::f32, {2, 3}}};
+  std::vector<Said> said = warnings("function (A[M, N]) -> (B) { B = A * (1 / N); }", types);
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_EQ(said[0].code, "truncated");
+  EXPECT_EQ(said[0].message, "this divides whole numbers: 1 / N is 0 where N is larger");
+  EXPECT_THAT(codes("function (A[M, N]) -> (B) { B[i: M] = +(2 / 3 * A[i, j]); }", types),
+              ElementsAre("truncated"));
+  for (const char* meant :
+       {"A * (1.0 / N)", "A / N", "A * (N / 2)", "A * (3 / 2)", "A * (0 / N)"}) {
+    std::string text = std::string("function (A[M, N]) -> (B) { B = ") + meant + "; }";
+    EXPECT_THAT(codes(text, types), IsEmpty()) << meant;
+  }
 }
 
 }  // namespace

@@ -62,16 +62,24 @@ double Traffic::fresh_part(size_t i, size_t level) const {
 
 // What passes into a store of the given capacity: the blocks of the outermost loops whose data fit
 // are fetched once for each iteration of the loops outside. `held` is what an access takes of the
-// capacity inside a level, `moved` what fetching it costs.
+// capacity inside a level, `moved` what fetching it costs. Of a store of several ways the sets that
+// the rows of one access fall on hold these and an even share of the others.
 template <class Held, class Moved>
-double Traffic::between(double capacity, const Held& held, const Moved& moved) {
+double Traffic::between(const Capacity& capacity, const Held& held, const Moved& moved) {
   size_t level = 0, accesses = f_.accesses.size();
   for (; level < loops_.count(); ++level) {
-    double sum = 0;
+    double sum = 0, deepest = 0;
     for (size_t i = 0; i < accesses; ++i) {
-      if (!shares_lines(i, level)) sum += held(i, level);
+      if (shares_lines(i, level)) continue;
+      double taken = held(i, level);
+      sum += taken;
+      if (capacity.ways <= 1 || taken == 0) continue;
+      const AccessBlock& b = block(i, level);
+      double own = taken / b.bytes() * b.depth(capacity.way);
+      deepest = std::max(deepest, own - taken / capacity.way);
     }
-    if (sum <= capacity) break;
+    bool sets_hold = capacity.ways <= 1 || deepest + sum / capacity.way <= capacity.ways;
+    if (sum <= capacity.usable && sets_hold) break;
   }
   if (level == 0) return 0;
   double total = 0;
@@ -196,19 +204,19 @@ double Traffic::moved_bytes(size_t i, size_t level, bool behind) {
 }
 
 double Traffic::memory_ns(int64_t bytes, double ways, double rate) {
-  double way = static_cast<double>(bytes) / ways;
+  Capacity capacity{kUsableCache * static_cast<double>(bytes), ways,
+                    static_cast<double>(bytes) / ways};
   bool second = bytes == target_.l2_bytes, behind = bytes > target_.l1_bytes;
   auto held = [&](size_t i, size_t level) {
     // While a tile is reduced its sums are in registers.
     if (f_.reduces && access(i).store && level >= schedule_.outer.size()) return 0.0;
-    const AccessBlock& b = block(i, level);
-    double taken = ways > 1 ? b.occupied(way) : b.bytes();
+    double taken = block(i, level).bytes();
     if (second && level == 0 && divided_by_threads(i)) taken /= target_.threads;
     if (!second || !shared_by_threads(i, level)) return taken;
     return taken * static_cast<double>(bytes) / static_cast<double>(target_.l2_shared_bytes);
   };
   auto moved = [&](size_t i, size_t level) { return moved_bytes(i, level, behind); };
-  return between(kUsableCache * static_cast<double>(bytes), held, moved) / rate;
+  return between(capacity, held, moved) / rate;
 }
 
 double Traffic::crowded_ns() {
@@ -229,7 +237,7 @@ double Traffic::crowded_ns() {
 
 double Traffic::translation_ns() {
   auto count = [&](size_t i, size_t level) { return block(i, level).pages(); };
-  double walks = between(target_.core.translations, count, count) * target_.core.page_walk_ns;
+  double walks = between({target_.core.translations}, count, count) * target_.core.page_walk_ns;
   TileShape shape(f_, schedule_);
   bool rows = std::any_of(f_.accesses.begin(), f_.accesses.end(),
                           [&](const auto& a) { return shape.transposed_rows(a) > 1; });

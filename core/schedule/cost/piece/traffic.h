@@ -30,8 +30,12 @@ class Traffic {
   double crowded_ns();
 
  private:
+  // Of a store: what is found again, and of several ways the units that fall on different sets.
+  struct Capacity {
+    double usable = 0, ways = 1, way = 0;
+  };
   template <class Held, class Moved>
-  double between(double capacity, const Held& held, const Moved& moved);
+  double between(const Capacity& capacity, const Held& held, const Moved& moved);
   const AccessBlock& block(size_t access, size_t level);
   AccessBlock block_in(size_t access, size_t level, Range range) const;
   AccessBlock walked_block(size_t access, size_t level);
