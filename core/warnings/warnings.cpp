@@ -52,6 +52,8 @@ std::vector<Diagnostic> warnings_of(const Program& program) {
   if (is_derived(program)) return list;
   warnings::check_unread_inputs(program, list);
   warnings::check_unneeded_statements(program, list);
+  warnings::check_unread_names(program, list);
+  warnings::check_truncated(program, list);
   sort_by_place(list);
   return list;
 }

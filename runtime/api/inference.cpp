@@ -102,10 +102,9 @@ std::vector<LiveExecutable::Output> inferred(const LoadedProgram& loaded,
   BoundProgram bound = tile::bind(loaded.program(), types);
   std::vector<LiveExecutable::Output> outputs;
   for (TensorId id : bound.outputs) {
-    BoundTensor& t = bound.tensors[id];
+    const BoundTensor& t = bound.tensors[id];
     std::vector<int64_t> strides = dense_strides(t.shape);
-    outputs.push_back(
-        {t.type, std::move(t.shape), std::move(strides), device_of(*loaded.engine())});
+    outputs.push_back({t.type, t.shape, std::move(strides), device_of(*loaded.engine())});
   }
   return outputs;
 }

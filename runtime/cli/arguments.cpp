@@ -1,47 +1,106 @@
 #include "runtime/cli/arguments.h"
 
 #include <algorithm>
+#include <cctype>
 #include <sstream>
 
+#include "core/support/nearest_name.h"
 #include "runtime/cli/tensor_file.h"
 
 namespace tile::cli {
 
 namespace {
 
-template <class NameAt>
-std::string list_names(size_t count, NameAt name_at) {
-  std::string out;
-  for (size_t i = 0; i < count; ++i) out += (i == 0 ? "" : ", ") + name_at(i);
-  return out.empty() ? "none" : out;
+std::string lower_case(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+std::string trimmed(const std::string& text) {
+  size_t begin = text.find_first_not_of(' ');
+  if (begin == std::string::npos) return "";
+  return text.substr(begin, text.find_last_not_of(' ') + 1 - begin);
+}
+
+// "A=2x3,B=3x3" is taken for A alone: B would be missed, and A's value not understood.
+void require_one_each(const std::map<std::string, std::string>& given,
+                      const std::vector<std::string>& inputs, const std::string& flag) {
+  for (const auto& [name, value] : given) {
+    for (const std::string& item : items_of(value)) {
+      std::string other = item.substr(0, item.find('='));
+      bool is_input =
+          other != item && std::find(inputs.begin(), inputs.end(), other) != inputs.end();
+      if (!is_input || given.contains(other)) continue;
+      fail(Stage::run, "argument", {},
+           "\"" + name + "=" + value + "\" is of several inputs: each has its own " + flag,
+           flag + " " + name + "=... " + flag + " " + other + "=...");
+    }
+  }
 }
 
 }  // namespace
 
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::stringstream stream(text);
-  std::string part;
-  while (std::getline(stream, part, separator)) parts.push_back(part);
-  return parts;
+std::vector<std::string> items_of(const std::string& list) {
+  std::vector<std::string> items;
+  std::istringstream rest(list);
+  for (std::string item; std::getline(rest, item, ',');) items.push_back(trimmed(item));
+  return items;
+}
+
+std::vector<std::string> feed_pairs(const std::vector<std::string>& given) {
+  std::vector<std::string> pairs;
+  for (const std::string& several : given) {
+    for (std::string& pair : items_of(several)) pairs.push_back(std::move(pair));
+  }
+  return pairs;
+}
+
+std::string suggestion(const std::string& name, const std::vector<std::string>& known,
+                       const std::string& prefix) {
+  auto said = [&](std::string_view meant) {
+    return "; did you mean " + prefix + std::string(meant) + "?";
+  };
+  for (const std::string& other : known) {
+    if (lower_case(other) == lower_case(name)) return said(other);
+  }
+  std::optional<std::string_view> nearest = nearest_name(name, {known.begin(), known.end()});
+  return nearest ? said(*nearest) : "";
 }
 
 [[noreturn]] void unknown_name(const std::string& what, const std::string& name,
-                               const std::string& known) {
-  fail(Stage::run, "argument", {}, "the program has no " + what + " " + name, "it has " + known);
+                               const std::vector<std::string>& known) {
+  fail(Stage::run, "argument", {},
+       "the program has no " + what + " " + name + suggestion(name, known),
+       "it has " + listed(known));
 }
 
-std::string input_names(const LoadedProgram& p) {
-  return list_names(p.program().inputs.size(), [&](size_t i) { return input_name(p, i); });
+std::vector<std::string> input_names(const LoadedProgram& p) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < p.program().inputs.size(); ++i) names.push_back(input_name(p, i));
+  return names;
 }
-std::string output_names(const LoadedProgram& p) {
-  return list_names(p.program().outputs.size(), [&](size_t i) { return output_name(p, i); });
+std::vector<std::string> output_names(const LoadedProgram& p) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < p.program().outputs.size(); ++i) names.push_back(output_name(p, i));
+  return names;
+}
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text.empty() ? "none" : text;
 }
 
 std::vector<std::string> values_by_input(const LoadedProgram& program,
                                          const std::vector<std::string>& pairs, const char* flag) {
   std::map<std::string, std::string> given = named(pairs);
-  std::vector<std::string> values;
+  std::vector<std::string> names = input_names(program), values;
+  for (const auto& [name, value] : given) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
+      unknown_name("input", name, names);
+    }
+  }
+  require_one_each(given, names, flag);
   for (size_t i = 0; i < program.program().inputs.size(); ++i) {
     auto it = given.find(input_name(program, i));
     if (it == given.end() && program.defaults()[i]) {
@@ -53,9 +112,7 @@ std::vector<std::string> values_by_input(const LoadedProgram& program,
            std::string("add ") + flag + " " + input_name(program, i) + "=...");
     }
     values.push_back(it->second);
-    given.erase(it);
   }
-  if (!given.empty()) unknown_name("input", given.begin()->first, input_names(program));
   return values;
 }
 
@@ -63,18 +120,16 @@ std::vector<std::optional<HostTensor>> parameters_of(const LoadedProgram& progra
                                                      const std::vector<std::string>& pairs) {
   std::vector<std::optional<HostTensor>> values = program.defaults();
   std::map<std::string, std::string> given = named(pairs);
-  std::string names;
+  std::vector<std::string> names;
   for (size_t i = 0; i < values.size(); ++i) {
     if (!values[i]) continue;
-    names += (names.empty() ? "" : ", ") + input_name(program, i);
+    names.push_back(input_name(program, i));
     auto it = given.find(input_name(program, i));
     if (it == given.end()) continue;
     values[i] = parameter_value(input_tensor(program, i), it->second);
     given.erase(it);
   }
-  if (!given.empty()) {
-    unknown_name("parameter", given.begin()->first, names.empty() ? "none" : names);
-  }
+  if (!given.empty()) unknown_name("parameter", given.begin()->first, names);
   return values;
 }
 
@@ -97,8 +152,8 @@ std::shared_ptr<LoadedProgram> with_gradient(const std::shared_ptr<LoadedProgram
     fail(Stage::run, "argument", {}, "\"" + request + "\" is not OUTPUT:INPUT,...");
   }
   return located(program->program().source, [&] {
-    return differentiated(*program, request.substr(0, colon),
-                          split(request.substr(colon + 1), ','));
+    return differentiated(*program, trimmed(request.substr(0, colon)),
+                          items_of(request.substr(colon + 1)));
   });
 }
 

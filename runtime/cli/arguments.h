@@ -10,13 +10,22 @@
 
 namespace tile::cli {
 
-std::vector<std::string> split(const std::string& text, char separator);
+// What stands between commas, without the blanks around it.
+std::vector<std::string> items_of(const std::string& list);
+// OUTPUT=INPUT of each --feed, of which several may stand in one between commas.
+std::vector<std::string> feed_pairs(const std::vector<std::string>& given);
 
+// "; did you mean run?" of the name that was surely meant, in another case or nearly the same, with
+// the prefix before it; empty where there is none.
+std::string suggestion(const std::string& name, const std::vector<std::string>& known,
+                       const std::string& prefix = "");
+// `known`: the names that the program has.
 [[noreturn]] void unknown_name(const std::string& what, const std::string& name,
-                               const std::string& known);
+                               const std::vector<std::string>& known);
+std::vector<std::string> input_names(const LoadedProgram& program);
+std::vector<std::string> output_names(const LoadedProgram& program);
 // Separated by commas; "none" where there are none.
-std::string input_names(const LoadedProgram& program);
-std::string output_names(const LoadedProgram& program);
+std::string listed(const std::vector<std::string>& names);
 
 // One value per input, in the program's order, from NAME=VALUE pairs; empty for a parameter that is
 // left out.

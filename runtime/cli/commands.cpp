@@ -1,11 +1,13 @@
 #include "runtime/cli/commands.h"
 
+#include <algorithm>
 #include <iostream>
 
 #include "core/distribute/explain_ranks.h"
 #include "core/language/lift/views.h"
 #include "core/language/tile/tile.h"
 #include "runtime/cli/arguments.h"
+#include "runtime/cli/table/command_info.h"
 #include "runtime/cli/tensor_file.h"
 #include "runtime/engine/inspect/explain.h"
 #include "runtime/engine/inspect/pass_list.h"
@@ -34,6 +36,28 @@ bool is_tile_text(const std::string& text) {
   } catch (const Failure&) {
     return false;
   }
+}
+
+// The one backend that has a stage, where it is one backend's: what else is `auto`.
+std::string backend_of_stage(const std::string& stage) {
+  if (stage == "llvm" || stage == "asm") return "cpu";
+  return stage == "cuda" || stage == "ptx" || stage == "sass" ? "cuda" : "auto";
+}
+
+// Told before anything is asked of the inputs. What a device or a program lacks is told later.
+void require_stage(const std::string& stage) {
+  constexpr std::string_view kAfter = "after:";
+  if (stage.starts_with(kAfter))
+    return static_cast<void>(require_pass(stage.substr(kAfter.size())));
+  std::vector<std::string> known = known_values("--stage");
+  std::vector<PassInfo> passes = all_passes();
+  bool is_known = stage == "changes" ||
+                  std::find(known.begin(), known.end(), stage) != known.end() ||
+                  std::any_of(passes.begin(), passes.end(),
+                              [&](const PassInfo& pass) { return pass.name == stage; });
+  if (is_known) return;
+  fail(Stage::run, "argument", {}, "unknown stage \"" + stage + "\"",
+       "one of " + listed(known) + ", or after: and the name of a pass (`tile passes` lists them)");
 }
 
 }  // namespace
@@ -68,13 +92,16 @@ int command_check(const std::string& file, const Inputs& inputs, const Options& 
   } else {
     print_warnings(*program, nullptr, options);
   }
-  std::cout << file << ": inputs " << input_names(*program) << "; outputs "
-            << output_names(*program) << "\n";
+  std::cout << file << ": inputs " << listed(input_names(*program)) << "; outputs "
+            << listed(output_names(*program)) << "\n";
   return 0;
 }
 
 int command_emit(const std::string& file, const Inputs& inputs, const std::string& stage,
-                 const MeshArguments& mesh, const Options& options) {
+                 const MeshArguments& mesh, const Options& given) {
+  require_stage(stage);
+  Options options = given;
+  if (options.backend == "auto") options.backend = backend_of_stage(stage);
   std::shared_ptr<LoadedProgram> program = load(make_engine(options), file, options);
   if (!mesh.mesh.empty()) {
     Division parts = divided(*program, given_layouts(*program, inputs), mesh);

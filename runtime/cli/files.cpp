@@ -114,6 +114,19 @@ std::string read_standard_input(size_t most) {
   return read_all(STDIN_FILENO, "standard input", most);
 }
 
+void require_place(const std::string& path) {
+  struct stat info{};
+  if (stat(path.c_str(), &info) == 0) {
+    if (S_ISDIR(info.st_mode)) cannot_write(path, std::strerror(EISDIR));
+    return;
+  }
+  std::string folder = std::filesystem::path(path).parent_path().string();
+  if (folder.empty()) folder = ".";
+  if (stat(folder.c_str(), &info) != 0) cannot_write(path, errno_text());
+  if (!S_ISDIR(info.st_mode)) cannot_write(path, std::strerror(ENOTDIR));
+  if (access(folder.c_str(), W_OK) != 0) cannot_write(path, errno_text());
+}
+
 void write_text(const std::string& path, std::string_view text) {
   write_parts(path, std::span(&text, 1));
 }

@@ -39,6 +39,9 @@ std::string read_text(const std::string& path, size_t most = SIZE_MAX);
 // The same of standard input.
 std::string read_standard_input(size_t most);
 
+// Throws what write_text would where a file of this name cannot be made or replaced, as far as that
+// is known without doing it: its folder is not there, or it is a folder itself.
+void require_place(const std::string& path);
 // Writes a file as a whole: who reads it meanwhile, or a disk that is full, sees the old text or
 // the new one. A link stays one, a file keeps its mode; what is no file (a device, a pipe) is just
 // written. Throws Failure (run, "file"): "cannot write NAME: " and why not.

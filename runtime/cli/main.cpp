@@ -115,7 +115,8 @@ constexpr const char* kValues =
 Values are files, random:SHAPE, iota:SHAPE, or numbers: A=0.5, A=[1, 2, 3], A=[[1, 2], [3, 4]]:i32
 Without a type the elements are f32. Types: bool, i8 to i64, u8 to u64, f8e4m3, f8e5m2, f16, bf16,
 f32, f64.)";
-constexpr double kMostSteps = 1e18;  // fewer than 64 bits count
+constexpr uint64_t kMostSteps = 1'000'000'000'000'000'000;  // fewer than 64 bits count
+constexpr uint64_t kMostRuns = 1'000'000'000;               // of one program, in one call
 constexpr const char* kConstants = "an input that stays the same in every run: packed once";
 void shape_option(CLI::App* sub, Command& c) {
   sub->add_option("--shape", c.inputs.shapes, "NAME=2x3:f32 for each input");
@@ -131,6 +132,7 @@ constexpr const char* kRunValues =
   A=random:64x32     numbers in [-1, 1), small integers for an integer type, each time the same
   A=iota:2x3:i32     0, 1, 2, ...
   A=iota:scalar      one element without a dimension
+  A=picture:48x64    colours and squares, as a picture file of 48 rows and 64 columns gives them
 Outputs go to o.npy, o.png, o.jpg, or as text to - (standard output). Without --out each output's
 name, type, shape and range of values are printed. A picture's u8 values are written as they are;
 others are mapped from --range, else from 0:1, to black and white, and stay at the ends outside.)";
@@ -240,7 +242,7 @@ void add_writing_tools(CLI::App& app, Command& c, const Choose& choose) {
   given(watch->add_option("--html", c.watch.html,
                           "a page with the pictures before and after, for a browser"));
   watch->add_option("--runs", c.watch.runs, "end after so many runs (default: never)")
-      ->check(positive());
+      ->check(whole_number(1, kMostRuns));
   choose(watch, [&c] { return command_watch(c.run, c.watch, c.options); });
 }
 
@@ -254,6 +256,15 @@ void add_services(CLI::App& app, Command& c, const Choose& choose) {
       "lsp", "serve an editor by the Language Server Protocol, over standard input and output");
   server->add_flag_callback("--stdio", [] {}, "the only way, and the default");
   choose(server, [] { return lsp::serve(std::cin, std::cout); });
+}
+
+// Also a command line that cannot be read to its end asks for it.
+bool asks_for_json(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    std::string_view word = argv[i], next = i + 1 < argc ? argv[i + 1] : "";
+    if (word == "--diagnostics=json" || (word == "--diagnostics" && next == "json")) return true;
+  }
+  return false;
 }
 
 // One function: a paragraph for each command, all over the same arguments.
@@ -274,11 +285,12 @@ int main_of(int argc, char** argv) {
 
   CLI::App* run = app.add_subcommand("run", "run a program on files");
   run_options(run, c);
-  run->add_option("--repeat", c.run.repeat, "run N times and report times")->check(positive());
+  run->add_option("--repeat", c.run.repeat, "run N times and report times")
+      ->check(whole_number(1, kMostRuns));
   CLI::Option* steps =
       run->add_option("--steps", c.run.steps,
                       "run N steps in time: each reads what --feed says of the step before")
-          ->check(CLI::Range(0.0, kMostSteps));
+          ->check(whole_number(0, kMostSteps));
   given(run->add_option("--feed", c.run.feeds,
                         "OUTPUT=INPUT,...: outputs that are the next step's inputs (with --steps)"))
       ->needs(steps);
@@ -378,8 +390,9 @@ int main_of(int argc, char** argv) {
   choose(add_completion(app, c.table), [&] { return print_completion(app, c.table); });
   choose(add_manual(app, c.table), [&] { return print_manual(app, c.table, examples_of); });
 
-  if (std::optional<int> status = parsed(app, argc, argv)) return *status;
+  c.options.json_diagnostics = asks_for_json(argc, argv);
   return reported(c.options, [&] {
+    if (std::optional<int> done = parsed(app, argc, argv)) return *done;
     int status = chosen();
     if (std::cout.flush()) return status;
     fail(Stage::run, "file", {}, "standard output cannot be written", "is the disk full?");

@@ -23,15 +23,26 @@ constexpr int kQuality = 95;  // of 100: artefacts are hardly seen, at a third o
   fail(Stage::run, "file", {}, path + ": " + why);
 }
 
-int64_t channels_of(const HostTensor& t, const std::string& name) {
-  size_t rank = t.shape.size();
-  int64_t channels = rank == 3 ? t.shape[2] : 1;
+int64_t channels_of(const Shape& shape, const std::string& name) {
+  size_t rank = shape.size();
+  int64_t channels = rank == 3 ? shape[2] : 1;
   if (rank < 2 || rank > 3 || channels < 1 || channels > 4) {
     bad(name, "a picture has shape [H, W] or [H, W, 1 to 4]");
   }
-  if (t.count() == 0) bad(name, "a picture has at least one pixel");
+  if (element_count(shape) == 0) bad(name, "a picture has at least one pixel");
   return channels;
 }
+
+// The same of a JPEG, which is smaller.
+int64_t channels_of_jpeg(const Shape& shape, const std::string& name) {
+  int64_t channels = channels_of(shape, name);
+  if (std::max(shape[0], shape[1]) > JPEG_MAX_DIMENSION) {
+    bad(name, "a JPEG has at most " + std::to_string(JPEG_MAX_DIMENSION) + " rows and columns");
+  }
+  return channels;
+}
+
+bool is_png(const std::string& path) { return std::string_view(path).ends_with(".png"); }
 
 PictureRange found_range(const HostTensor& t) {
   PictureRange range{INFINITY, -INFINITY};
@@ -116,11 +127,8 @@ bool encode(const HostTensor& t, int channels, JpegBytes& to, JpegErrors& errors
 }
 
 std::string jpeg_of(const HostTensor& tensor, const PictureRange& range, const std::string& name) {
-  int64_t channels = channels_of(tensor, name);
+  int64_t channels = channels_of_jpeg(tensor.shape, name);
   HostTensor picture = without_alpha(as_bytes(tensor, range), channels);
-  if (std::max(tensor.shape[0], tensor.shape[1]) > JPEG_MAX_DIMENSION) {
-    bad(name, "a JPEG has at most " + std::to_string(JPEG_MAX_DIMENSION) + " rows and columns");
-  }
   JpegBytes bytes;
   auto errors = std::make_unique<JpegErrors>();
   if (!encode(picture, channels <= 2 ? 1 : 3, bytes, *errors)) bad(name, errors->message);
@@ -130,7 +138,7 @@ std::string jpeg_of(const HostTensor& tensor, const PictureRange& range, const s
 }  // namespace
 
 std::string png_of(const HostTensor& tensor, const PictureRange& range, const std::string& name) {
-  int64_t channels = channels_of(tensor, name);
+  int64_t channels = channels_of(tensor.shape, name);
   constexpr png_uint_32 kFormats[] = {0, PNG_FORMAT_GRAY, PNG_FORMAT_GA, PNG_FORMAT_RGB,
                                       PNG_FORMAT_RGBA};
   HostTensor bytes = as_bytes(tensor, range);
@@ -152,6 +160,14 @@ std::string png_of(const HostTensor& tensor, const PictureRange& range, const st
   return out;
 }
 
+void require_picture_shape(const std::string& path, const Shape& shape) {
+  if (is_png(path)) {
+    channels_of(shape, path);
+  } else {
+    channels_of_jpeg(shape, path);
+  }
+}
+
 double cut_off(const HostTensor& t, const PictureRange& range) {
   if (range.automatic || t.count() == 0 || (t.type == DType::u8 && !range.given)) return 0;
   auto [low, high] = std::minmax(range.low, range.high);
@@ -164,8 +180,7 @@ double cut_off(const HostTensor& t, const PictureRange& range) {
 }
 
 void write_picture(const std::string& path, const HostTensor& tensor, const PictureRange& range) {
-  bool png = std::string_view(path).ends_with(".png");
-  write_text(path, png ? png_of(tensor, range, path) : jpeg_of(tensor, range, path));
+  write_text(path, is_png(path) ? png_of(tensor, range, path) : jpeg_of(tensor, range, path));
 }
 
 }  // namespace tile::cli

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "runtime/cli/arguments.h"
 #include "runtime/cli/files.h"
 #include "runtime/engine/cache/disk_cache.h"
 #include "runtime/engine/records/processor_key.h"
@@ -233,6 +234,10 @@ int import_files(const RecordsArguments& arguments, const Options& options) {
          "set it to rw, or leave it out");
   }
   RecordSet given = read_files(arguments.files, here), known = store();
+  if (given.size() == 0) {
+    fail(Stage::run, "file", {}, "there is no record to import in " + listed(arguments.files),
+         "`tile records export` writes files of records");
+  }
   RecordSet fresh;
   size_t count = 0;
   for (const std::string& processor : given.processors()) {

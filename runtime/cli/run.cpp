@@ -17,16 +17,6 @@
 namespace tile::cli {
 namespace {
 
-// Several may stand behind one --feed, between commas.
-std::vector<std::string> feed_pairs(const std::vector<std::string>& given) {
-  std::vector<std::string> pairs;
-  for (const std::string& several : given) {
-    std::istringstream rest(several);
-    for (std::string pair; std::getline(rest, pair, ',');) pairs.push_back(pair);
-  }
-  return pairs;
-}
-
 // The program with the outputs that are asked for: any tensor that it defines may be, and what the
 // next step is fed is.
 std::shared_ptr<LoadedProgram> asked_for(const std::shared_ptr<LoadedProgram>& program,
@@ -54,8 +44,8 @@ void require_feeds(const LoadedProgram& program, const RunArguments& arguments) 
   if (!arguments.steps || !arguments.feeds.empty()) return;
   fail(Stage::run, "argument", {},
        "each of the steps would read the same: no output feeds an input",
-       "add --feed OUTPUT=INPUT; outputs are " + output_names(program) + ", inputs " +
-           input_names(program));
+       "add --feed OUTPUT=INPUT; outputs are " + listed(output_names(program)) + ", inputs " +
+           listed(input_names(program)));
 }
 
 // OUTPUT=INPUT by their numbers.
@@ -83,46 +73,24 @@ std::vector<HostTensor> inputs_of(const LoadedProgram& program, const RunArgumen
   for (size_t i = 0; i < given.size(); ++i) {
     bool parameter = given[i].empty() && parameters[i];
     HostTensor value = parameter ? *parameters[i] : read_tensor(given[i]);
-    bool picture = !parameter && is_picture(given[i]);
+    bool picture = !parameter && gives_picture(given[i]);
     if (picture) value = picture_for_input(std::move(value), input_name(program, i));
     inputs.push_back(std::move(value));
   }
   return inputs;
 }
 
-// "LOW:HIGH" or "auto"; the ends differ.
-PictureRange parse_range(const std::string& text) {
-  if (text == "auto") return {.automatic = true};
-  PictureRange range{.given = true};
-  std::istringstream numbers(text);
-  char colon = 0;
-  numbers >> range.low >> colon >> range.high;
-  bool good = numbers && colon == ':' && numbers.peek() == std::istringstream::traits_type::eof();
-  good = good && std::isfinite(range.low) && std::isfinite(range.high) && range.low != range.high;
-  if (!good) {
-    fail(Stage::run, "argument", {}, "\"" + text + "\" is not a range of values",
-         "LOW:HIGH such as 0:255 or -1:1, or auto");
-  }
-  return range;
-}
-
-// The range for each output's picture; the one without a name is for all others.
-PictureRange range_for(const std::string& name, const RunArguments& arguments) {
-  PictureRange found;
-  for (const std::string& text : arguments.ranges) {
-    size_t at = text.find('=');
-    if (at == std::string::npos && !found.named) found = parse_range(text);
-    if (at == std::string::npos || text.substr(0, at) != name) continue;
-    found = parse_range(text.substr(at + 1));
-    found.named = true;
-  }
-  return found;
-}
-
 // Runs of their own: timing each launch makes them wait for each other.
 void report_profile(const Ran& ran) {
   std::vector<double> ns = launch_times(*ran.program, *ran.executable, ran.inputs);
   std::cerr << to_text(profile(*ran.executable, ns));
+}
+
+// Before anything is computed.
+void check_shapes(const Executable& e, const RunArguments& arguments) {
+  for (size_t i = 0; i < e.bound.outputs.size(); ++i) {
+    check_output_shape(e.output(i).name, e.output(i).shape, arguments);
+  }
 }
 
 std::string number(double value) {
@@ -134,16 +102,6 @@ std::string number(double value) {
 
 }  // namespace
 
-void check_ranges(const LoadedProgram& program, const RunArguments& arguments) {
-  std::map<std::string, std::string> wanted = named(arguments.out);
-  for (const std::string& text : arguments.ranges) {
-    size_t at = text.find('=');
-    parse_range(at == std::string::npos ? text : text.substr(at + 1));
-    if (at == std::string::npos || wanted.contains(text.substr(0, at))) continue;
-    unknown_name("output with --out", text.substr(0, at), output_names(program));
-  }
-}
-
 void report_times(std::vector<double> ms) {
   if (ms.size() < 2) return;
   std::sort(ms.begin(), ms.end());
@@ -151,17 +109,21 @@ void report_times(std::vector<double> ms) {
             << ms.size() << " runs\n";
 }
 
-std::shared_ptr<LoadedProgram> program_of(const RunArguments& arguments, const Options& options) {
-  std::shared_ptr<LoadedProgram> program = load(make_engine(options), arguments.file, options);
-  if (!arguments.gradient_of.empty()) program = with_gradient(program, arguments.gradient_of);
-  program = asked_for(program, named(arguments.out), feed_pairs(arguments.feeds));
-  check_ranges(*program, arguments);
-  return program;
+Asked program_of(const RunArguments& arguments, const Options& options) {
+  Asked asked;
+  asked.written = load(make_engine(options), arguments.file, options);
+  if (!arguments.gradient_of.empty()) {
+    asked.written = with_gradient(asked.written, arguments.gradient_of);
+  }
+  asked.program = asked_for(asked.written, named(arguments.out), feed_pairs(arguments.feeds));
+  check_outputs(*asked.program, arguments);
+  return asked;
 }
 
 Ran run_program(const RunArguments& arguments, const Options& options) {
   Ran ran;
-  ran.program = program_of(arguments, options);
+  Asked asked = program_of(arguments, options);
+  ran.program = asked.program;
   require_feeds(*ran.program, arguments);
   std::vector<Feed> feeds = feeds_of(*ran.program, feed_pairs(arguments.feeds));
   ran.inputs = inputs_of(*ran.program, arguments);
@@ -177,52 +139,19 @@ Ran run_program(const RunArguments& arguments, const Options& options) {
     auto start = std::chrono::steady_clock::now();
     ran.outputs = located(ran.program->program().source, [&] {
       if (mesh) return mesh->run(ran.inputs);
-      if (!ran.executable) ran.executable = executable_for(*ran.program, ran.inputs, constants);
+      if (!ran.executable) {
+        ran.executable = executable_for(*ran.program, ran.inputs, constants);
+        check_shapes(*ran.executable, arguments);
+      }
       if (!arguments.steps) return run_once(*ran.executable, ran.inputs);
       return run_steps(*ran.executable, ran.inputs, feeds, *arguments.steps);
     });
     auto end = std::chrono::steady_clock::now();
     ran.ms.push_back(std::chrono::duration<double, std::milli>(end - start).count());
   }
-  print_warnings(*ran.program, ran.executable.get(), options);
+  print_warnings(*ran.program, ran.executable.get(), options, asked.written.get());
   if (ran.executable) report_passes(*ran.executable, options);
   return ran;
-}
-
-void write_outputs(const Ran& ran, const RunArguments& arguments, const Options& options) {
-  std::map<std::string, std::string> wanted = named(arguments.out);
-  for (size_t i = 0; i < ran.outputs.size(); ++i) {
-    auto it = wanted.find(output_name(*ran.program, i));
-    if (it == wanted.end()) continue;
-    write_output(ran.outputs[i], it->first, it->second, arguments, options);
-  }
-}
-
-// A range that nobody chose may not be that of the values.
-void warn_of_values_cut_off(const HostTensor& picture, const PictureRange& range,
-                            const std::string& name) {
-  constexpr double kMost = 0.1;  // a few bright and dark spots are usual
-  double part = range.given ? 0 : cut_off(picture, range);
-  if (part <= kMost) return;
-  char text[256];
-  std::snprintf(
-      text, sizeof text,
-      "warning: %.0f %% of the values of %s lie outside 0 to 1, the black and white of its "
-      "picture: --range 0:255 or --range auto sets others\n",
-      100 * part, name.c_str());
-  std::cerr << text;
-}
-
-void write_output(const HostTensor& tensor, const std::string& name, const std::string& target,
-                  const RunArguments& arguments, const Options& options) {
-  if (is_picture(target)) {
-    PictureRange range = range_for(name, arguments);
-    HostTensor picture = picture_of_output(tensor, name);
-    write_picture(target, picture, range);
-    if (options.warnings) warn_of_values_cut_off(picture, range, name);
-  } else {
-    write_tensor(target, tensor);
-  }
 }
 
 std::string summary(const HostTensor& t) {

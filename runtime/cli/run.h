@@ -31,15 +31,29 @@ struct Ran {
   std::vector<HostTensor> inputs, outputs;
   std::vector<double> ms;  // of each run; the first compiles
 };
-// The program with the outputs and gradients that are asked for. Throws Failure and Located.
-std::shared_ptr<LoadedProgram> program_of(const RunArguments& arguments, const Options& options);
-// Throws Failure (code "argument") for ranges of what is not written.
-void check_ranges(const LoadedProgram& program, const RunArguments& arguments);
+struct Asked {
+  std::shared_ptr<LoadedProgram> written;  // with the outputs of its text, and the gradients
+  std::shared_ptr<LoadedProgram> program;  // with the outputs that are asked for
+};
+// Throws Failure and Located, also where an output cannot go where it is to go.
+Asked program_of(const RunArguments& arguments, const Options& options);
+// Throws Failure for outputs that cannot be written as they are asked for: files of unknown
+// suffixes or in no folder, and ranges of what is no picture.
+void check_outputs(const LoadedProgram& program, const RunArguments& arguments);
+// The same for a shape that the file of this output cannot have.
+void check_output_shape(const std::string& name, const Shape& shape, const RunArguments& arguments);
 // The least and the median of several runs, to standard error.
 void report_times(std::vector<double> ms);
 // Throws Failure and Located.
 Ran run_program(const RunArguments& arguments, const Options& options);
-// Writes the outputs to the files that the arguments name.
+// The outputs that the arguments name, in the order of the command line.
+struct WrittenOutput {
+  size_t output = 0;  // its number
+  std::string name, target;
+};
+std::vector<WrittenOutput> written_outputs(const LoadedProgram& program,
+                                           const RunArguments& arguments);
+// Writes them.
 void write_outputs(const Ran& ran, const RunArguments& arguments, const Options& options);
 
 // Writes one to a file, or to standard output. Warns of a picture whose values are mostly outside

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 
+#include "backends/trace.h"
 #include "core/language/program_text.h"
 #include "core/warnings/warnings.h"
 #include "runtime/cli/files.h"
@@ -11,6 +13,18 @@
 #include "runtime/engine/inspect/program_warnings.h"
 
 namespace tile::cli {
+
+namespace {
+
+// The first engine starts the trace that the environment asks for; where it cannot, it runs on.
+bool warn_of_no_trace() {
+  const char* path = std::getenv("TILE_TRACE");
+  if (path == nullptr || *path == 0 || trace::is_kept()) return false;
+  std::fprintf(stderr, "warning: TILE_TRACE: no trace can be written to %s\n", path);
+  return true;
+}
+
+}  // namespace
 
 std::shared_ptr<Engine> make_engine(const Options& options) {
   EngineOptions o;
@@ -27,29 +41,50 @@ std::shared_ptr<Engine> make_engine(const Options& options) {
       std::fprintf(stderr, "tile: %s\n", message.c_str());
     };
   }
-  return Engine::create(std::move(o));
+  std::shared_ptr<Engine> engine = Engine::create(std::move(o));
+  static const bool told = warn_of_no_trace();
+  static_cast<void>(told);
+  return engine;
+}
+
+Language language_for(const std::string& file, const std::string& asked) {
+  std::optional<Language> language =
+      asked.empty() ? language_of_suffix(file) : parse_language(asked);
+  if (language) return *language;
+  if (!asked.empty()) {
+    fail(Stage::run, "argument", {}, "unknown language " + asked, "tile, mfg or lift");
+  }
+  fail(Stage::run, "argument", {}, "cannot tell the language of " + file,
+       "use the suffix .tile, .mfg or .lift, or --lang");
 }
 
 std::shared_ptr<LoadedProgram> load(const std::shared_ptr<Engine>& engine, const std::string& path,
                                     const Options& options) {
   auto source = std::make_shared<Source>(Source{path, read_text(path, kMaxTextBytes)});
-  return located(source, [&] {
-    std::optional<Language> language =
-        options.language.empty() ? language_of_suffix(path) : parse_language(options.language);
-    if (!language) {
-      fail(Stage::run, "argument", {}, "cannot tell the language of " + path,
-           "use the suffix .tile, .mfg or .lift, or --lang");
-    }
-    return parsed(engine, *language, source);
+  return located(source,
+                 [&] { return parsed(engine, language_for(path, options.language), source); });
+}
+
+namespace {
+
+bool holds(const std::vector<Diagnostic>& list, const Diagnostic& d) {
+  return std::any_of(list.begin(), list.end(), [&](const Diagnostic& other) {
+    return other.code == d.code && other.span.begin == d.span.begin && other.message == d.message;
   });
 }
 
+}  // namespace
+
 // With --verbose the log has those of executables already.
 void print_warnings(const LoadedProgram& program, const Executable* executable,
-                    const Options& options) {
+                    const Options& options, const LoadedProgram* written) {
   if (!options.warnings || (options.verbose && executable != nullptr)) return;
   std::vector<Diagnostic> list =
       executable != nullptr ? warnings_of(*executable) : warnings_of(program.program());
+  if (written != nullptr && written != &program) {
+    std::vector<Diagnostic> own = warnings_of(written->program());
+    std::erase_if(list, [&](const Diagnostic& d) { return d.code == "unread" && !holds(own, d); });
+  }
   const Source& source = *program.program().source;
   for (const Diagnostic& d : list) {
     std::string text = options.json_diagnostics ? render_json(d, source) + "\n" : render(d, source);

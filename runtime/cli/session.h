@@ -32,14 +32,18 @@ struct Options {
 // An engine made from the options; its log goes to standard error with --verbose.
 std::shared_ptr<Engine> make_engine(const Options& options);
 
+// The language that is asked for; where that is empty, the one of the file's suffix. Throws Failure
+// (code "argument").
+Language language_for(const std::string& file, const std::string& asked);
 // The program of a file. Errors in it are thrown as Located.
 std::shared_ptr<LoadedProgram> load(const std::shared_ptr<Engine>& engine, const std::string& path,
                                     const Options& options);
 
 // Prints a program's warnings to standard error: those of its text, or with the executable those of
-// its shapes too.
+// its shapes too. `written`: the program with the outputs of its text, where `program` may have
+// others; what only these leave unread is not warned about.
 void print_warnings(const LoadedProgram& program, const Executable* executable,
-                    const Options& options);
+                    const Options& options, const LoadedProgram* written = nullptr);
 
 // Prints to standard error what the options ask for of the executable's passes.
 void report_passes(const Executable& executable, const Options& options);

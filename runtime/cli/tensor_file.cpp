@@ -55,6 +55,34 @@ std::optional<std::string> shape_in(const std::string& specification) {
   return std::nullopt;
 }
 
+constexpr std::string_view kDrawn = "picture:";
+
+// "picture:48x64": red rises to the right, green downwards, blue is a board of squares, so that
+// what a filter does to edges, to slopes and to colours is seen.
+HostTensor drawn_picture(const std::string& specification) {
+  std::string size = specification.substr(kDrawn.size());
+  Shape shape = parse_shape(size).shape;
+  if (shape.size() != 2 || element_count(shape) == 0 || size.find(':') != std::string::npos) {
+    bad("\"" + specification + "\" is no picture", "picture:HEIGHTxWIDTH, such as picture:48x64");
+  }
+  constexpr int64_t kSquare = 8, kChannels = 3, kBright = 255;
+  Shape of_channels = {shape[0], shape[1], kChannels};
+  require_memory(specification, DType::u8, whole_box(of_channels));
+  HostTensor picture(DType::u8, of_channels);
+  auto slope = [&](int64_t at, int64_t extent) {
+    return at * kBright / std::max<int64_t>(extent - 1, 1);
+  };
+  for (int64_t pixel = 0; pixel < shape[0] * shape[1]; ++pixel) {
+    int64_t y = pixel / shape[1], x = pixel % shape[1];
+    int64_t board = (y / kSquare + x / kSquare) % 2 * kBright;
+    int64_t at = kChannels * pixel;
+    picture.set(at, integer_scalar(slope(x, shape[1]), DType::u8));
+    picture.set(at + 1, integer_scalar(slope(y, shape[0]), DType::u8));
+    picture.set(at + 2, integer_scalar(board, DType::u8));
+  }
+  return picture;
+}
+
 constexpr size_t kMostNested = 64;  // arrays; tensors have no more dimensions
 
 // The nested arrays' elements in order; false where the arrays of one level are of several lengths.
@@ -191,16 +219,22 @@ bool is_picture(const std::string& specification) {
          ends_with(specification, ".jpeg");
 }
 
+bool gives_picture(const std::string& specification) {
+  return specification.starts_with(kDrawn) || is_picture(specification);
+}
+
 HostTensor read_tensor(const std::string& specification) {
   if (std::optional<std::string> shape = shape_in(specification)) {
     InputType type = parse_shape(*shape);
     return generated_box(specification, type.shape, whole_box(type.shape), type.type);
   }
   if (ends_with(specification, ".npy")) return read_npy(specification);
+  if (specification.starts_with(kDrawn)) return drawn_picture(specification);
   if (is_picture(specification)) return read_picture(specification);
   if (std::optional<HostTensor> numbers = written_out(specification)) return std::move(*numbers);
   bad("cannot tell what \"" + specification + "\" is",
-      "expected a .npy, .png or .jpg file, random:SHAPE, iota:SHAPE, or numbers: 0.5, [1, 2]:i32");
+      "expected a .npy, .png or .jpg file, random:SHAPE, iota:SHAPE, picture:48x64, "
+      "or numbers: 0.5, [1, 2]:i32");
 }
 
 std::optional<InputType> type_of_boxes(const std::string& specification) {
@@ -219,15 +253,20 @@ HostTensor read_box(const std::string& specification, const Box& box) {
   return read_npy_box(specification, box);
 }
 
+void require_writable(const std::string& specification) {
+  bool known = specification == "-" || is_picture(specification);
+  if (known || ends_with(specification, ".npy")) return;
+  bad("cannot write \"" + specification + "\"", "expected -, a .npy, .png or .jpg file");
+}
+
 void write_tensor(const std::string& specification, const HostTensor& tensor) {
+  require_writable(specification);
   if (specification == "-") {
     std::cout << to_text(tensor) << "\n";
   } else if (is_picture(specification)) {
     write_picture(specification, tensor);
-  } else if (ends_with(specification, ".npy")) {
-    write_npy(specification, tensor);
   } else {
-    bad("cannot write \"" + specification + "\"", "expected -, a .npy, .png or .jpg file");
+    write_npy(specification, tensor);
   }
 }
 

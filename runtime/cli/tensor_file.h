@@ -12,7 +12,8 @@
 namespace tile::cli {
 
 // "a.npy", "a.png", "a.jpg", "random:64x64[:f32]" (uniform in [-1, 1), small integers for integer
-// types, the same every time), "iota:4x4[:i32]". Throws Failure (stage run) with the reason.
+// types, the same every time), "iota:4x4[:i32]", "picture:48x64" (colours, u8 [48, 64, 3]). Throws
+// Failure (stage run) with the reason.
 HostTensor read_tensor(const std::string& specification);
 // What a specification that can be read box by box is; nullopt: it is read as a whole.
 std::optional<InputType> type_of_boxes(const std::string& specification);
@@ -22,6 +23,10 @@ HostTensor read_box(const std::string& specification, const Box& box);
 void require_memory(const std::string& specification, DType type, const Box& box);
 // Whether a specification is the name of a picture file.
 bool is_picture(const std::string& specification);
+// Whether read_tensor gives the pixels of a picture, from a file or drawn.
+bool gives_picture(const std::string& specification);
+// Throws Failure (code "argument") for what write_tensor does not know.
+void require_writable(const std::string& specification);
 // "a.npy", a picture (see write_picture), "-" (text).
 void write_tensor(const std::string& specification, const HostTensor& tensor);
 
@@ -54,6 +59,8 @@ struct PictureRange {
 // tensor has shape [H, W] or [H, W, 1 to 4].
 void write_picture(const std::string& path, const HostTensor& tensor,
                    const PictureRange& range = {});
+// Throws Failure (code "file") where a tensor of this shape is no such picture.
+void require_picture_shape(const std::string& path, const Shape& shape);
 // The part of the values, 0 to 1, that lie outside such a range and are cut off at its ends.
 double cut_off(const HostTensor& tensor, const PictureRange& range);
 // The bytes of a PNG file; `name` is what errors call it.

@@ -324,6 +324,7 @@ TEST_F(CompilingAsync, CallbacksDoNotWaitForWhatTheEndDrops) {
       {
         alarm(kSeconds);
         static std::atomic<bool> known{false};
+        static std::atomic<bool> called{false};
         static std::atomic<int> status{0};
         std::atexit([] { _exit(status); });
         jit::Engine engine(options_of());
@@ -331,11 +332,13 @@ TEST_F(CompilingAsync, CallbacksDoNotWaitForWhatTheEndDrops) {
           tile_error_free(error);
           tile_executable_free(made);
           while (!known) std::this_thread::yield();
+          called = true;
           status = status_of_wait(left_over);
         };
         left_over = begin_many(engine, x(), callback, nullptr).back();
         known = true;
-        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        // On a busy machine no worker may have begun: then all of them would be dropped.
+        while (!called) std::this_thread::yield();
         std::exit(0);
       },
       testing::ExitedWithCode(kCancelled), "");

@@ -91,7 +91,8 @@ class Cli(unittest.TestCase):
                 (["--steps", "2", "--feed", "A=U", "--feed", "B=U"], "twice"),
                 (["--steps", "0", "--feed", "A=U"], "feeds no input"),
                 (["--steps", "-1", "--feed", "A=U"], "--steps"), (["--steps", "3"], "--feed"),
-                (["--steps", "9" * 23, "--feed", "A=U"], "--steps"),
+                (["--steps", "2.5", "--feed", "A=U"], "--steps: 2.5 is no whole number from 0 to 1"),
+                (["--repeat", "1e3"], "1e3 is no whole number"), (["--steps", "9" * 23, "--feed", "A=U"], "--steps"),
                 (["--steps", "2", "--feed", "A=U", "--mesh", "x=2"], "mesh")]:
             self.assertIn(message, self.tile(*given, *arguments, fails=True))
         self.write("shape.tile", "function (U[N]) -> (O) {\n  O[i: N - 1] = +(U[i] * 2);\n}\n")
@@ -190,7 +191,7 @@ class Cli(unittest.TestCase):
         self.assertIn("C: f32 8 32", self.tile("check", "mm.tile", *shapes))
         for stage in "program bound reduced kernels schedule nest llvm asm".split():
             self.assertGreater(len(self.tile("emit", "mm.tile", "--stage", stage, *shapes)), 20)
-        explained = self.tile("explain", "mm.tile", *shapes, "--all")
+        explained = self.tile("explain", "mm.tile", *shapes, "--all", "--backend", "cpu")
         for word in ("matrix", "vectors of", "guards"):
             self.assertIn(word, explained)
         gradient = self.tile("grad", "mm.tile", "--of", "C", "--wrt", "A,B")
@@ -422,7 +423,7 @@ class Cli(unittest.TestCase):
                                           "B=iota:3x2", fails=True))
 
     def test_cache_and_devices(self):
-        self.tile("run", "mm.tile", "--in", "A=iota:2x3", "--in", "B=iota:3x2")
+        self.tile("run", "mm.tile", "--backend", "cpu", "--in", "A=iota:2x3", "--in", "B=iota:3x2")
         # the kernel's object and the executable record
         self.assertIn("2 entries", self.tile("cache", "show"))
         self.assertIn("2 entries removed", self.tile("cache", "clear"))

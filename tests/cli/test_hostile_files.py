@@ -228,7 +228,8 @@ class Hostile(unittest.TestCase):
             listed = json.loads(self.tile("records", "list", name, "--all", "--json", "--backend", "cpu"))
             self.assertEqual(len(listed), count, name)
             self.tile("records", "list", name, "--backend", "cpu")
-            self.tile("records", "import", name, "--backend", "cpu", TILE_CACHE_DIR=self.path("other"))
+            done = self.run_tile("records", "import", name, "--backend", "cpu", TILE_CACHE_DIR=self.path("other"))
+            self.assertEqual(done.returncode, 0 if count else 1, done.stderr)
             self.assertEqual(len(json.loads(self.tile("records", "list", "--all", "--json", "--backend", "cpu",
                                                       TILE_CACHE_DIR=self.path("other")))), count, name)
             self.run_tile("records", "verify", name, "--backend", "cpu")
@@ -322,9 +323,10 @@ class Hostile(unittest.TestCase):
             self.assertIn("is the program itself", self.refused("watch", "mm.tile", *given, "--html", page))
         self.assertEqual(self.read("mm.tile").decode(), MATMUL)
         # What fails in a run is told, and watching goes on.
-        self.assertIn("cannot write no/page.html",
-                      self.tile("watch", "mm.tile", *given, "--html", "no/page.html"))
-        self.assertIn("cannot read none.npy", self.tile("watch", "mm.tile", "--in", "A=none.npy", *given[2:]))
+        for fault, arguments in (("cannot write no/page.html", [*given, "--html", "no/page.html"]),
+                                 ("cannot read none.npy", ["--in", "A=none.npy", *given[2:]])):
+            done = self.run_tile("watch", "mm.tile", *arguments)
+            self.assertEqual((done.returncode, fault.encode() in done.stdout), (1, True), done.stdout + done.stderr)
 
     def test_man_and_completion(self):
         self.write("file", "")

@@ -80,6 +80,21 @@ class Tools(unittest.TestCase):
             self.assertEqual(self.run_tile(*run, *quiet).stderr, "")
         self.assertEqual(self.run_tile("run", "a.tile", "--in", "A=iota:1x2", "--out", "O=o.png").stderr, "")
 
+    def test_pictures_are_drawn(self):
+        self.write("invert.mfg", "def result_u8 |x, y| {\n  let [b, g, r, a] = input_u8(x, y)\n  u8[255-b, 255-g, 255-r, a]\n}\n")
+        told = self.tile("run", "invert.mfg", "--in", "input_u8=picture:9x12", "--out", "result_u8=-")
+        pixels = [[tuple(pixel) for pixel in row] for row in json.loads(told)]
+        self.assertEqual((len(pixels), len(pixels[0])), (9, 12))
+        self.assertEqual(pixels[0][0], (255, 255, 255, 255))   # black, inverted; opaque
+        self.assertEqual(pixels[8][11], (255, 0, 0, 255))      # red and green; the squares' diagonal is black
+        self.assertEqual(pixels[0][11], (0, 255, 0, 255))      # red and blue
+        self.write("plane.tile", "function (A[H, W, C]) -> (O) {\n  O = A;\n}\n")
+        self.assertIn("u8 [1, 1, 3]", self.tile("run", "plane.tile", "--in", "A=picture:1x1"))
+        for wrong in ("4", "4x4x3", "0x4", "4x4:f32", "", "-1x4", "9999999999x9999999999"):
+            told = self.tile("run", "plane.tile", "--in", f"A=picture:{wrong}", fails=True)
+            self.assertIn("tile: ", told, wrong)
+        self.assertIn("cannot write", self.tile("run", "plane.tile", "--in", "A=picture:4x4", "--out", "O=picture:4x4", fails=True))
+
     def test_pictures_as_jpeg(self):
         for got, want in zip(self.picture("o.jpg", "--range", "auto"), [0, 51, 102, 153, 204, 255]):
             self.assertAlmostEqual(got, want, delta=12)
@@ -173,7 +188,11 @@ class Tools(unittest.TestCase):
             self.tile(*command[1:])
             self.assertEqual(self.tile("fmt", "--check", f"start.{suffix}"), "")
             self.assertIn("already", self.tile("new", language, fails=True))
-        self.assertTrue(os.path.exists(self.path("soft.png")))
+        # A picture to look at: opaque, and of dark and bright places.
+        self.tile("run", "start.mfg", "--in", "input_u8=soft.png", "--out", "result_u8=soft.npy")
+        numbers = self.read("soft.npy", "rb")[-48 * 64 * 4:]  # blue, green, red, opacity
+        self.assertEqual(set(numbers[3::4]), {255})
+        self.assertGreater(max(numbers[2::4]) - min(numbers[2::4]), 200)
         other = self.tile("new", "tile", "layer.txt").splitlines()[1].split()
         self.tile(*other[1:])
         self.assertIn("cannot write", self.tile("new", "tile", "no/a.tile", fails=True))
@@ -320,7 +339,7 @@ class Tools(unittest.TestCase):
             self.assertEqual(data[:8], b"\x89PNG\r\n\x1a\n")
             self.assertEqual(struct.unpack(">II", data[16:24]), (30, 20))
         self.write("f.mfg", "let a = <b>\n")
-        self.tile("watch", "f.mfg", "--in", "input_u8=random:20x30x4:u8", "--runs", "1", "--html", "page.html")
+        self.tile("watch", "f.mfg", "--in", "input_u8=random:20x30x4:u8", "--runs", "1", "--html", "page.html", fails=True)
         self.assertIn("&lt;b&gt;", self.read("page.html"))
         self.assertIn("nothing.mfg", self.tile("watch", "nothing.mfg", fails=True))
 

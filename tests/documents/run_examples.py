@@ -7,18 +7,20 @@ the document's commands run; a later block of the same name replaces it. In a bl
 with `$ ` is a command, given to a shell with BIN in its PATH and ROOT in the variable TILE_ROOT, and the lines behind
 it are the expected output (standard output and error together). A line `...` stands for any lines, `…` inside a line
 for any characters; white space at the ends of lines does not count. A command may go on after a backslash at the end
-of its line. A block whose info string has the word `sketch` is shown only.
+of its line. A block whose info string has the word `sketch` is shown only, and so is one with `needs-PROGRAM` where
+there is no such program (the skip is said).
 
 Prints each difference with the line of the document; exits 1 if there is one, or if a document has no example."""
 import difflib
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 
-FENCE = re.compile(r"^(`{3,})\s*(\S*)\s*(.*?)\s*$")
+FENCE = re.compile(r"^( *)(`{3,})\s*(\S*)\s*(.*?)\s*$")
 SECONDS = 120  # for one command; examples are small
 
 
@@ -33,11 +35,12 @@ def blocks(text):
             continue
         body = []
         begin = at + 1
-        while at < len(lines) and lines[at].strip() != fence[1]:
-            body.append(lines[at])
+        indent = len(fence[1])  # of a block inside a list
+        while at < len(lines) and lines[at].strip() != fence[2]:
+            body.append(lines[at][indent:])
             at += 1
         at += 1
-        yield begin, fence[2], fence[3].split(), body
+        yield begin, fence[3], fence[4].split(), body
 
 
 def commands(begin, body):
@@ -81,7 +84,10 @@ def run_document(programs, root, path):
         environment = dict(os.environ, PATH=f"{programs}:{os.environ['PATH']}", TILE_ROOT=str(root),
                            TILE_CACHE_DIR=os.path.join(folder, ".cache"))
         for begin, language, words, body in blocks(path.read_text(encoding="utf-8")):
-            if "sketch" in words:
+            lacking = [w for w in words if w.startswith("needs-") and shutil.which(w[6:], path=environment["PATH"]) is None]
+            if lacking:
+                print(f"{path.relative_to(root)}:{begin}: skipped, {' '.join(lacking)}")
+            if lacking or "sketch" in words:
                 continue
             if language != "console":
                 if words and "." in words[0]:

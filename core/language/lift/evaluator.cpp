@@ -66,7 +66,11 @@ Value constructor(Evaluator& ev, const Pattern& pattern, Span span) {
 std::string quoted(std::string_view text) { return "`" + std::string(text) + "`"; }
 
 void fail_type(Span span, const std::string& expected, const Type& found) {
-  fail(Stage::parse, "type", span, "expected " + expected + ", found " + to_string(found));
+  // Most often it is what a Reduce leaves, in a formula.
+  bool one = found.kind == TypeKind::array && found.length.is_constant(1);
+  bool scalar = expected.starts_with("a Float or an Int");
+  fail(Stage::parse, "type", span, "expected " + expected + ", found " + to_string(found),
+       one && scalar ? "Reduce leaves an array of one element, which is At(0) $ (…)" : "");
 }
 
 Value unary(std::string_view name, std::function<Value(Value, Span)> call) {
@@ -129,7 +133,10 @@ Value Evaluator::name(const Syntax& node, const Environment& environment) {
   }
   if (std::optional<Value> f = user_function(*this, node.text)) return *f;
   fail(Stage::parse, "name", node.span, "nothing is called " + quoted(node.text),
-       "expected a parameter, a size, a pattern such as Map or a function such as add");
+       node.text == "sum" ? "a sum is Reduce(add, 0.0f) $ a"
+       : node.text == "if" || node.text == "where"
+           ? "a value is chosen by condition ? value : other"
+           : "expected a parameter, a size, a pattern such as Map or a function such as add");
 }
 
 std::string_view Evaluator::name_if_unbound(SyntaxId id, const Environment& environment) const {

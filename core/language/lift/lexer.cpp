@@ -77,10 +77,16 @@ class Lexer {
     }
     size_t begin = at_++;
     while (at_ < text_.size() && (static_cast<unsigned char>(peek()) & 0xC0) == 0x80) ++at_;
-    bool bracket = text_[begin] == '[';
+    // Behind a value it is an element that is meant, elsewhere a type or a list.
+    bool behind_value = begin > 0 && (is_letter(text_[begin - 1]) || is_digit(text_[begin - 1]) ||
+                                      text_[begin - 1] == ')');
+    std::string hint;
+    if (text_[begin] == '[') {
+      hint = behind_value ? "an element of an array is At(1) $ w"
+                          : "the type of an array is ArrayType(Float, N)";
+    }
     fail(Stage::parse, "syntax", span_from(begin),
-         "no token starts with this character: expected a name, a number or an operator",
-         bracket ? "an element of an array is At(1) $ w" : "");
+         "no token starts with this character: expected a name, a number or an operator", hint);
   }
 
   Token name() {

@@ -212,8 +212,11 @@ namespace {
 
 // What people know from other languages, or the name that they may have meant.
 std::string hint_for(std::string_view name, const ProgramSyntax& program) {
-  if (name == "pow") return "a power of a positive x is exp(e * log(x)); x * x is a square";
+  if (name == "pow") return "a power is written x^e";
   if (name == "sum") return "write rsum(begin..end) |i| { … }";
+  if (name == "if" || name == "where" || name == "select") {
+    return "write ifel(condition, this, that)";
+  }
   if (name == "clip") return "write clamp(x, low, high)";
   std::vector<std::string_view> known = builtin_functions();
   for (const DeclarationSyntax& d : program.declarations) {

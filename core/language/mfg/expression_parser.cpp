@@ -177,6 +177,8 @@ SyntaxId Parser::primary() {
     fail_expected("a value", "`...` stands only as the last argument of a call");
   }
   if (token.is("*")) {
+    bool power = at_ > 0 && tokens_[at_ - 1].is("*") && token.span.begin == last_end();
+    if (power) fail_expected("a value", "a power is written x^2");
     fail_expected("a value", "*e stands only inside a tuple or among arguments");
   }
   fail_expected("a value");

@@ -153,7 +153,10 @@ class Lexer {
     bool control = shown.size() == 1 && (shown[0] < 0x20 || shown[0] == 0x7f);
     std::string quoted =
         control ? "with code " + std::to_string(int{shown[0]}) : "'" + std::string(shown) + "'";
-    fail(Stage::parse, "lexical", span_of(at_, shown.size()), "unexpected character " + quoted);
+    fail(Stage::parse, "lexical", span_of(at_, shown.size()), "unexpected character " + quoted,
+         shown == "?"   ? "a value is chosen by ifel(condition, this, that)"
+         : shown == ";" ? "a statement ends with its line"
+                        : "");
   }
 
   void string() {

@@ -16,6 +16,19 @@ std::string shown(const Token& token) {
   return (token.kind == TokenKind::string ? "\"" + text + "\"" : "'" + text + "'");
 }
 
+// Of a word that begins a statement in other languages; "": nothing is known of it.
+std::string_view statement_hint(std::string_view word) {
+  if (word == "if") return "a value is chosen by ifel(condition, this, that)";
+  if (word == "return") return "the last line of a block is its value";
+  if (word == "for" || word == "while") {
+    return "loops are rsum(A..<B) |i| { … } for sums and reduce(init=v, A..<B) |i, m| { … }";
+  }
+  if (word == "var" || word == "const" || word == "float" || word == "int") {
+    return "a value is named by `let a = …`, once";
+  }
+  return "";
+}
+
 }  // namespace
 
 bool Parser::accept(std::string_view symbol) {
@@ -67,9 +80,12 @@ ProgramSyntax Parser::program() {
   return std::move(out_);
 }
 
-void Parser::end_of_statement() {
+void Parser::end_of_statement(size_t first) {
   if (peek().kind == TokenKind::newline || peek().kind == TokenKind::end || peek().is("}")) return;
-  fail_expected("the end of the line", "one statement stands on one line");
+  std::string_view hint = statement_hint(tokens_[first].text);
+  if (hint.empty() && peek().is("[")) hint = "an element of a tensor is written T(x, y)";
+  if (hint.empty() && peek().is("=")) hint = "a value is named by `let a = …`, once";
+  fail_expected("the end of the line", hint.empty() ? "one statement stands on one line" : hint);
 }
 
 void Parser::attribute() {
@@ -96,7 +112,7 @@ void Parser::attribute() {
     fail(Stage::parse, "name", name.span, "unknown attribute '@" + std::string(name.text) + "'",
          "attributes are @bounds, @title, @print_expr and @param_i32, _f32, _f32v2, _f32v4");
   }
-  end_of_statement();
+  end_of_statement(at_);
 }
 
 // @param_TYPE NAME(WIDGET, label="…", min=…, max=…, init=…)
@@ -189,7 +205,7 @@ void Parser::declaration() {
   } else {
     fail_expected("`def`, `let`, `fn` or an attribute");
   }
-  end_of_statement();
+  end_of_statement(at_);
   out_.declarations.push_back(std::move(d));
 }
 
@@ -205,7 +221,7 @@ void Parser::function() {
     fail(Stage::parse, "type", p.name.span,
          "the parameter '" + std::string(p.name.text) + "' needs a type, as in x: i32");
   }
-  end_of_statement();
+  end_of_statement(at_);
   out_.declarations.push_back(std::move(d));
 }
 
@@ -345,8 +361,9 @@ BlockId Parser::block() {
   expect("{", "to open the block");
   skip_newlines();
   while (!peek().is("}")) {
+    size_t first = at_;
     block_item(b);
-    end_of_statement();
+    end_of_statement(first);
     skip_newlines();
   }
   take();

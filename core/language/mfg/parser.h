@@ -50,7 +50,8 @@ class Parser {
   BlockId block();
   std::vector<ParameterSyntax> block_parameters();
   void block_item(BlockSyntax& block);
-  void end_of_statement();
+  // `first`: the token that the statement began with.
+  void end_of_statement(size_t first);
 
   // Expressions.
   SyntaxId expression() { return binary(1); }

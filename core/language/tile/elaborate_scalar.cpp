@@ -3,6 +3,7 @@
 
 #include "core/language/tile/casts.h"
 #include "core/language/tile/elaborate.h"
+#include "core/language/tile/idioms.h"
 #include "core/support/nearest_name.h"
 
 namespace tile {
@@ -262,60 +263,6 @@ std::optional<DType> Elaborator::cast_target(const Syntax& node) const {
   return type;
 }
 
-namespace {
-
-// What people know from other libraries, and how Tile says it.
-struct Idiom {
-  std::string_view name, hint;
-};
-constexpr std::string_view kProduct =
-    "a product of matrices is a contraction: O[i, j: M, N] = +(A[i, k] * B[k, j])";
-constexpr std::string_view kSum = "a sum is a contraction: S[i: M] = +(A[i, j])";
-constexpr std::string_view kMean =
-    "a mean is a contraction and a division: S[i: M] = +(A[i, j]); then Mean = S / N";
-constexpr std::string_view kClamp = "bounds are written max(min(X, high), low)";
-constexpr std::string_view kSilu = "write X * sigmoid(X)";
-constexpr std::string_view kVariance =
-    "a variance is a mean of squares: D = X - Mean; S[i, 0: M, 1] = +(D[i, j] * D[i, j]); V = S / "
-    "N";
-constexpr std::string_view kSelect = "write `condition ? value : other`";
-constexpr std::string_view kCast = "write as_float(x, 32), as_int(x, 32), as_uint(x, 8) …";
-constexpr std::array kIdioms = {
-    Idiom{"sum", kSum},
-    Idiom{"reduce_sum", kSum},
-    Idiom{"mean", kMean},
-    Idiom{"average", kMean},
-    Idiom{"avg", kMean},
-    Idiom{"matmul", kProduct},
-    Idiom{"mm", kProduct},
-    Idiom{"dot", kProduct},
-    Idiom{"bmm", kProduct},
-    Idiom{"einsum", kProduct},
-    Idiom{"amax", "a maximum over an axis is a contraction: T[i: M] = >(A[i, j])"},
-    Idiom{"amin", "a minimum over an axis is a contraction: T[i: M] = <(A[i, j])"},
-    Idiom{"prod", "a product over an axis is a contraction: P[i: M] = *(A[i, j])"},
-    Idiom{"softmax",
-          "softmax is written out: T[i, 0: M, 1] = >(X[i, j]); E = exp(X - T); S[i, 0: M, 1] = "
-          "+(E[i, j]); P = E / S"},
-    Idiom{"clip", kClamp},
-    Idiom{"clamp", kClamp},
-    Idiom{"maximum", "the larger of two is max(a, b)"},
-    Idiom{"minimum", "the smaller of two is min(a, b)"},
-    Idiom{"silu", kSilu},
-    Idiom{"swish", kSilu},
-    Idiom{"var", kVariance},
-    Idiom{"std", kVariance},
-    Idiom{"where", kSelect},
-    Idiom{"select", kSelect},
-    Idiom{"if", kSelect},
-    Idiom{"float", kCast},
-    Idiom{"int", kCast},
-    Idiom{"cast", kCast},
-    Idiom{"astype", kCast},
-};
-
-}  // namespace
-
 void Elaborator::fail_unknown_function(const Syntax& node) const {
   std::vector<std::string_view> candidates(kCasts.begin(), kCasts.end());
   candidates.insert(candidates.end(), kBuiltins.begin(), kBuiltins.end());
@@ -326,9 +273,7 @@ void Elaborator::fail_unknown_function(const Syntax& node) const {
   std::string hint;
   std::optional<std::string_view> nearest = nearest_name(node.text, candidates);
   if (nearest) hint = "did you mean '" + std::string(*nearest) + "'?";
-  for (const Idiom& idiom : kIdioms) {
-    if (idiom.name == node.text) hint = idiom.hint;
-  }
+  if (std::string_view idiom = idiom_hint(node.text); !idiom.empty()) hint = idiom;
   fail(Stage::parse, "function", name_span(node),
        "unknown function '" + std::string(node.text) + "'", std::move(hint));
 }

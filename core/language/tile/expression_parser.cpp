@@ -2,6 +2,7 @@
 #include <limits>
 #include <utility>
 
+#include "core/language/tile/idioms.h"
 #include "core/language/tile/parser.h"
 #include "core/support/control.h"
 
@@ -133,6 +134,7 @@ SyntaxId Parser::primary() {
                begin);
   }
   if (token.kind == TokenKind::upper_name || token.kind == TokenKind::lower_name) {
+    if (token.text == "if" && peek(1).is("(")) fail_expected("an expression", idiom_hint("if"));
     take();
     Syntax node{.kind = SyntaxKind::name, .text = token.text, .args = {}};
     if (accept("[")) {
@@ -148,11 +150,22 @@ SyntaxId Parser::primary() {
     }
     return add(std::move(node), begin);
   }
-  if (!peek().is("(")) fail_expected("an expression");
+  if (!peek().is("(")) fail_expected("an expression", operand_hint());
   take();
   SyntaxId inner = expression();
   expect(")", "to close the parenthesis");
   return inner;
+}
+
+// What people write for a power and for a part of a tensor.
+std::string_view Parser::operand_hint() const {
+  bool adjacent = at_ > 0 && peek().span.begin == last_end();
+  if (peek().is("*") && adjacent && tokens_[at_ - 1].is("*")) {
+    return "a power is pow(A, e), a square is square(A)";
+  }
+  bool of_access = at_ > 0 && (tokens_[at_ - 1].is("[") || tokens_[at_ - 1].is(","));
+  if (peek().is(":") && of_access) return "a part of a tensor is slice(A, axis, start, stop, step)";
+  return "";
 }
 
 std::vector<SyntaxId> Parser::arguments(std::string_view close) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/language/program_text.h"
+#include "core/language/tile/idioms.h"
 #include "core/language/tile/token.h"
 #include "core/support/control.h"
 
@@ -90,6 +91,8 @@ class Lexer {
     std::string_view shown = text_.substr(at_, character_length(text_.substr(at_)));
     std::string hint;
     if (shown == "_") hint = "names start with a letter";
+    if (shown == "@") hint = idiom_hint("matmul");
+    if (shown == "#") hint = "a comment begins with //";
     if (shown == ".") hint = "numbers need digits before the dot, as in 0.5";
     bool of_value = at_ > 0 && (is_word(text_[at_ - 1]) || text_[at_ - 1] == ')');
     if (shown == "." && of_value) {

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 
+#include "core/language/tile/idioms.h"
+
 namespace tile {
 namespace {
+
+constexpr int kAboveComparison = 8;
 
 std::string shown(const Token& token) {
   if (token.kind == TokenKind::end) return "the end of the text";
@@ -122,11 +126,17 @@ StatementSyntax Parser::statement() {
     expect("]", "after the attribute");
     expect("]", "after the attribute");
   }
+  std::string_view foreign = statement_hint(peek().text);
+  if (!foreign.empty()) fail_expected("a statement or '}'", foreign);
   statement.result = expect_name(TokenKind::upper_name, "a statement or '}'");
   if (peek().is("[")) {
     statement.contraction = contraction(statement.result.span);
   } else {
-    if (!peek().is("=")) fail_expected("'=' or '[' after the tensor that is assigned");
+    if (!peek().is("=")) {
+      bool changes = find_binary_operator(peek().text) && peek(1).is("=");
+      fail_expected("'=' or '[' after the tensor that is assigned",
+                    changes ? "each tensor is assigned once: give the new value a new name" : "");
+    }
     take();
     std::optional<Op> op = find_binary_operator(peek().text);
     if (op && !find_unary_operator(peek().text)) {
@@ -188,18 +198,17 @@ Aggregation Parser::aggregation() {
                         Aggregation::assign}) {
     if (accept(to_string(a))) return a;
   }
-  fail_expected("an aggregation", "the aggregations are + * > < =, as in O[i: N] = +(A[i, j])");
+  std::string_view hint = aggregation_hint(peek().text);
+  fail_expected("an aggregation",
+                hint.empty() ? "the aggregations are + * > < =, as in O[i: N] = +(A[i, j])" : hint);
 }
 
 // { "," index "<" size } [ "default" TENSOR ] [ "no_defract" ]
 void Parser::contraction_suffix(ContractionSyntax& out) {
-  constexpr int kAboveComparison = 8;
   while (accept(",")) {
     ConstraintSyntax constraint;
     constraint.form = binary(kAboveComparison);
-    if (!peek().is("<")) {
-      fail_expected("'<'", "a constraint is written e < b and means 0 <= e < b");
-    }
+    if (!peek().is("<")) fail_constraint(constraint);
     take();
     constraint.bound = binary(kAboveComparison);
     out.constraints.push_back(constraint);
@@ -208,6 +217,31 @@ void Parser::contraction_suffix(ContractionSyntax& out) {
     out.default_tensor = expect_name(TokenKind::upper_name, "the name of the default tensor");
   }
   out.no_defract = accept("no_defract");
+}
+
+// `t <= s` compares two sides; a constraint of Tile has one, which lies between 0 and a bound. The
+// hint says what was meant with the words of the text.
+void Parser::fail_constraint(const ConstraintSyntax& constraint) {
+  std::string hint = "a constraint is written e < b and means 0 <= e < b";
+  bool below = peek().is("<="), above = peek().is(">=") || peek().is(">");
+  if (!below && !above) fail_expected("'<'", hint);
+  const size_t comparison = at_;
+  take();
+  SyntaxId right = binary(kAboveComparison);
+  at_ = comparison;
+  SyntaxId small = below ? constraint.form : right, large = below ? right : constraint.form;
+  auto text = [&](SyntaxId id, bool operand) {
+    const Syntax& node = out_[id];
+    std::string words(text_.substr(node.span.begin, node.span.end - node.span.begin));
+    return operand && node.kind == SyntaxKind::operation ? "(" + words + ")" : words;
+  };
+  bool of_names =
+      out_[small].kind != SyntaxKind::integer && out_[large].kind != SyntaxKind::integer;
+  if (of_names) {
+    hint += "; what is meant here is " + text(large, false) + " - " + text(small, true) +
+            (peek().is(">") ? " - 1" : "") + " < N, where N is the extent of " + text(large, false);
+  }
+  fail_expected("'<'", hint);
 }
 
 // bindings = [ "let" binding {"," binding} "in" ]. The two words are names elsewhere: no expression

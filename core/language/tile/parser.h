@@ -39,6 +39,7 @@ class Parser {
   ContractionSyntax contraction(Span name);
   Aggregation aggregation();
   void contraction_suffix(ContractionSyntax& contraction);
+  [[noreturn]] void fail_constraint(const ConstraintSyntax& constraint);
 
   // Names for values: the text between `let` and `in`, and the end of where they hold.
   struct Binding {
@@ -60,6 +61,7 @@ class Parser {
   SyntaxId negated_literal();
   std::vector<SyntaxId> arguments(std::string_view close);
   SyntaxId body();
+  std::string_view operand_hint() const;
   SyntaxId add(Syntax node, uint32_t begin);
   void enter();
   void leave() { --nesting_; }

@@ -38,7 +38,7 @@ Given given_input(const LoadedProgram& program, size_t i, const std::string& val
     return given;
   }
   given.whole = value.empty() && parameter ? *parameter : read_tensor(value);
-  if (is_picture(value)) {
+  if (gives_picture(value)) {
     given.whole = picture_for_input(std::move(given.whole), input_name(program, i));
   }
   given.type = layouts_of({given.whole})[0].type;  // with its value, where it sets a size
@@ -71,10 +71,12 @@ class ProcessRun {
       : arguments_(arguments), options_(options), mesh_(std::move(mesh)) {}
 
   int run() {
-    program_ = program_of(arguments_, on_own_gpu(options_));
-    if (mesh_->rank() == 0) print_warnings(*program_, nullptr, options_);
+    Asked asked = program_of(arguments_, on_own_gpu(options_));
+    program_ = asked.program;
+    if (mesh_->rank() == 0) print_warnings(*program_, nullptr, options_, asked.written.get());
     take_inputs();
     for (const MeshProgram::Part& part : on_mesh_->outputs()) {
+      check_output_shape(output_name(*program_, outputs_.size()), part.whole, arguments_);
       outputs_.emplace_back(part.type, part.boxes[mesh_->rank()].shape());
     }
     std::vector<uint64_t> ns;
@@ -131,27 +133,22 @@ class ProcessRun {
   }
 
   void write_outputs() {
-    std::map<std::string, std::string> wanted = named(arguments_.out);
-    bool first = mesh_->rank() == 0;
-    for (size_t o = 0; o < outputs_.size(); ++o) {
-      const std::string& name = output_name(*program_, o);
-      auto target = wanted.find(name);
-      if (target == wanted.end() && !wanted.empty()) continue;
-      bool boxes = target != wanted.end() && is_array(target->second) &&
-                   on_mesh_->outputs()[o].partial.empty();
-      if (boxes) {
-        write_box(o, target->second);
-        continue;
-      }
+    for (const WrittenOutput& o : written_outputs(*program_, arguments_)) write(o);
+    for (size_t o = 0; arguments_.out.empty() && o < outputs_.size(); ++o) {
       HostTensor whole = on_mesh_->gathered(o, outputs_[o], 0);
-      if (!first) continue;
-      if (target == wanted.end()) {
-        std::cout << name << ": " << summary(whole) << "\n";
-      } else {
-        write_output(whole, name, target->second, arguments_, options_);
-      }
+      if (mesh_->rank() != 0) continue;
+      std::cout << output_name(*program_, o) << ": " << summary(whole) << "\n";
     }
     mesh_->meet("end of the outputs");
+  }
+
+  void write(const WrittenOutput& o) {
+    if (is_array(o.target) && on_mesh_->outputs()[o.output].partial.empty()) {
+      write_box(o.output, o.target);
+      return;
+    }
+    HostTensor whole = on_mesh_->gathered(o.output, outputs_[o.output], 0);
+    if (mesh_->rank() == 0) write_output(whole, o.name, o.target, arguments_, options_);
   }
 
   // Rank 0 makes the file; then every rank writes its box, unless a rank before it has the same.

@@ -33,6 +33,9 @@ struct CommandInfo {
   std::vector<ExampleInfo> examples;
 };
 
+// Values that an option of this name may have, in every command; empty: nothing is known of them.
+const std::vector<std::string>& known_values(const std::string& option);
+
 // The program's own table, `--help` included, with values that options of these names may have.
 CommandInfo describe(const CLI::App& app);
 

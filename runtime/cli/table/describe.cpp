@@ -25,23 +25,6 @@ std::vector<std::string> optional_passes() {
   return names;
 }
 
-// Options of one name mean the same in all commands.
-const std::vector<std::string>& known_values(const std::string& option) {
-  static const std::map<std::string, std::vector<std::string>> kKnown = {
-      {"--backend", {"auto", "cpu", "cuda", "reference"}},
-      {"--features", {"avx512", "avx2", "sse", "sm_80", "sm_90a"}},
-      {"--lang", {"tile", "mfg", "lift"}},
-      {"--precision", {"f32", "tf32", "3xtf32"}},
-      {"--skip-pass", optional_passes()},
-      {"--stage",
-       {"program", "bound", "reduced", "kernels", "schedule", "nest", "llvm", "asm", "cuda", "ptx",
-        "sass", "views"}},
-  };
-  static const std::vector<std::string> kNone;
-  auto found = kKnown.find(option);
-  return found == kKnown.end() ? kNone : found->second;
-}
-
 OptionInfo described(const CLI::Option& option) {
   OptionInfo info;
   info.positional = option.get_positional();
@@ -57,6 +40,22 @@ OptionInfo described(const CLI::Option& option) {
 }
 
 }  // namespace
+
+const std::vector<std::string>& known_values(const std::string& option) {
+  static const std::map<std::string, std::vector<std::string>> kKnown = {
+      {"--backend", {"auto", "cpu", "cuda", "reference"}},
+      {"--features", {"avx512", "avx2", "sse", "sm_80", "sm_90a"}},
+      {"--lang", {"tile", "mfg", "lift"}},
+      {"--precision", {"f32", "tf32", "3xtf32"}},
+      {"--skip-pass", optional_passes()},
+      {"--stage",
+       {"program", "bound", "reduced", "kernels", "schedule", "nest", "llvm", "asm", "cuda", "ptx",
+        "sass", "views"}},
+  };
+  static const std::vector<std::string> kNone;
+  auto found = kKnown.find(option);
+  return found == kKnown.end() ? kNone : found->second;
+}
 
 CommandInfo describe(const CLI::App& app) {
   CommandInfo info{app.get_name(), app.get_description(), app.get_footer(), {}, {}, {}};

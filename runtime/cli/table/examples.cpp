@@ -30,7 +30,7 @@ constexpr struct {
     {"run", "With gradients; the seed DO is an input:",
      "tile run start.tile " INPUTS " --grad O:A,B --in DO=random:4x2 --out DA=da.npy"},
     {"run", "Filter a picture, with another value of a parameter:",
-     "tile run start.mfg --in input_u8=random:48x64x4:u8 --param radius=4 --out "
+     "tile run start.mfg --in input_u8=picture:48x64 --param radius=4 --out "
      "result_u8=soft.png"},
     {"run", "A hundred steps, each of the result of the one before:",
      "tile run start.lift --in A=iota:8 --steps 100 --feed out=A --out out=-"},
@@ -67,7 +67,7 @@ tile conform cases.json)"},
     {"fmt", "Fail where one is not formatted:", "tile fmt --check start.tile start.mfg start.lift"},
     {"fmt", "As a filter:", "tile fmt - --lang tile <start.tile"},
     {"watch", "Show a filter before and after in a browser, whenever it is saved; here once:",
-     "tile watch start.mfg --in input_u8=random:48x64x4:u8 --html soft.html --runs 1"},
+     "tile watch start.mfg --in input_u8=picture:48x64 --html soft.html --runs 1"},
     {"doctor", "Say what is wrong with this machine:", "tile doctor"},
     {"doctor", "For a report:", "tile doctor --json >doctor.json"},
     {"completion",

@@ -1,9 +1,11 @@
 #include "runtime/cli/table/table_commands.h"
 
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <iostream>
 
+#include "runtime/cli/table/parse_faults.h"
 #include "tile/tile.h"
 
 namespace tile::cli {
@@ -32,11 +34,25 @@ CLI::Option* given(CLI::Option* option) {
 CLI::Validator positive() { return number_from_0(false, "POSITIVE"); }
 CLI::Validator not_negative() { return number_from_0(true, "NONNEGATIVE"); }
 
+CLI::Validator whole_number(uint64_t least, uint64_t most) {
+  auto fault = [least, most](const std::string& text) {
+    uint64_t value = 0;
+    const char* end = text.data() + text.size();
+    auto [stop, error] = std::from_chars(text.data(), end, value);
+    bool good = error == std::errc() && stop == end && value >= least && value <= most;
+    if (good) return std::string();
+    return text + " is no whole number from " + std::to_string(least) + " to " +
+           std::to_string(most);
+  };
+  return {fault, ""};
+}
+
 std::optional<int> parsed(CLI::App& app, int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 1;
+    if (error.get_exit_code() != 0) fail_for(app, error);
+    return app.exit(error);
   }
   return std::nullopt;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,9 +17,11 @@ CLI::Option* given(CLI::Option* option);
 // Refuse what is no finite number above 0, or from 0 on.
 CLI::Validator positive();
 CLI::Validator not_negative();
+// Refuses what is no number of decimal digits within the ends.
+CLI::Validator whole_number(uint64_t least, uint64_t most);
 
-// Reads the command line. The process's status where that is all: 0 for help, 1 for an error, which
-// is told.
+// Reads the command line. The process's status where that is all: 0 for help. Throws Failure (run,
+// "argument").
 std::optional<int> parsed(CLI::App& app, int argc, char** argv);
 
 std::string program_version();  // "tile 0.2.0"

@@ -8,14 +8,6 @@
 namespace tile::cli {
 namespace {
 
-Language language_for(const std::string& file, const std::string& asked) {
-  std::optional<Language> language =
-      asked.empty() ? language_of_suffix(file) : parse_language(asked);
-  if (language) return *language;
-  fail(Stage::run, "argument", {}, "cannot tell the language of " + file,
-       "use the suffix .tile, .mfg or .lift, or --lang");
-}
-
 int format_standard_input(const FormatArguments& arguments) {
   Language language = language_for("standard input", arguments.language);
   auto source =

@@ -27,8 +27,6 @@ constexpr std::string_view kMfg = R"(@title "Soften"
 # A parameter can be changed without another compilation: --param radius=4.
 @param_i32 radius(SLIDER, label="Radius", min=1, max=16, init=2)
 
-let [W, H] = input_u8.extent()
-
 # Pixels outside of the picture are those at its border.
 let source = sampler<input_u8>(address=.ClampToEdge)
 
@@ -57,7 +55,7 @@ struct Start {
 };
 constexpr Start kStarts[] = {
     {Language::tile, kTile, "--in A=random:4x3 --in B=random:3x2 --in D=random:2 --out O=-"},
-    {Language::mfg, kMfg, "--in input_u8=random:48x64x4:u8 --out result_u8=soft.png"},
+    {Language::mfg, kMfg, "--in input_u8=picture:48x64 --out result_u8=soft.png"},
     {Language::lift, kLift, "--in A=iota:8 --out out=-"},
 };
 

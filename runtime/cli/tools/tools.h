@@ -25,7 +25,8 @@ struct WatchArguments {
   std::string html;  // a page with each picture before and after; empty: none
   int runs = 0;      // ends after so many; 0: never
 };
-// Runs a program now and whenever its file has changed. Its errors are told and do not end it.
+// Runs a program now and whenever its file has changed. Its errors are told and do not end it. With
+// `runs` the status is 1 where the last run failed.
 int command_watch(const RunArguments& run, const WatchArguments& watch, const Options& options);
 
 // Looks at what the product depends on: processor, memory, threads, cache, GPU, environment; and

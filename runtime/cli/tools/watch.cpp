@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "core/language/program_text.h"
+#include "runtime/cli/error_text.h"
 #include "runtime/cli/files.h"
 #include "runtime/cli/filter_picture.h"
 #include "runtime/cli/tensor_file.h"
@@ -61,7 +62,18 @@ std::string page_of(const Ran& ran, const std::string& file) {
   return picture_page(file, before, after, "");
 }
 
-void run_now(const RunArguments& arguments, const WatchArguments& watch, const Options& options) {
+// A page that cannot be written is told, unless it is the fault that was told already.
+void show_fault(const std::string& fault, const std::string& page, const std::string& file) {
+  try {
+    write_text(page, picture_page(file, {}, {}, fault));
+  } catch (const Failure& e) {
+    if (fault.find(e.what()) == std::string::npos) std::cout << "tile: " << e.what() << std::endl;
+  }
+}
+
+// False where it failed, which is told.
+bool run_now(const RunArguments& arguments, const WatchArguments& watch, const Options& options) {
+  ErrorText error;
   try {
     Ran ran = run_program(arguments, options);
     write_outputs(ran, arguments, options);
@@ -70,18 +82,13 @@ void run_now(const RunArguments& arguments, const WatchArguments& watch, const O
       std::cout << output_name(*ran.program, i) << ": " << summary(ran.outputs[i]) << "\n";
     }
     std::cout << "ran in " << ran.ms.back() << " ms" << std::endl;
-    return;
-  } catch (const Located& e) {
-    std::string text = render(e.diagnostic, *e.source);
-    std::cout << text << std::flush;
-    if (!watch.html.empty()) write_text(watch.html, picture_page(arguments.file, {}, {}, text));
-  } catch (const Failure& e) {
-    std::cout << "tile: " << e.what() << "\n";
-    if (!e.diagnostic().hint.empty()) std::cout << " hint: " << e.diagnostic().hint << "\n";
-    std::cout << std::flush;
-  } catch (const std::exception& e) {  // a fault of ours, or no memory: the next text may do
-    std::cout << "tile: " << e.what() << std::endl;
+    return true;
+  } catch (...) {  // also a fault of ours, or no memory: the next text may do
+    error = error_text(std::current_exception(), options);
   }
+  std::cout << error.text << std::flush;
+  if (!watch.html.empty()) show_fault(error.text, watch.html, arguments.file);
+  return false;
 }
 
 // What watching writes must not be what it watches.
@@ -99,8 +106,8 @@ int command_watch(const RunArguments& run, const WatchArguments& watch, const Op
   if (!watch.html.empty()) require_other(watch.html, run.file);
   for (int runs = 0;;) {
     State before = state_of(run.file);
-    run_now(run, watch, options);
-    if (++runs == watch.runs) return 0;
+    bool good = run_now(run, watch, options);
+    if (++runs == watch.runs) return good ? 0 : 1;
     std::cout << "watching " << run.file << std::endl;
     State now = before;
     while (now == before || !now.there) {

@@ -123,6 +123,7 @@ TILE_API tile_stage tile_error_stage(const tile_error* error);
  *   "file"         the files of a shared directory (tile_tune_options) cannot be read or written
  *   Warnings alone, see tile_program_warnings
  *   "unread"       an input that nothing reads, or a statement that no output needs
+ *   "truncated"    a quotient of whole numbers that is 0
  *   "empty"        a contraction without any point
  *   "always"       a condition that holds at every point anyway
  *   "unreached"    cells that no point reaches
@@ -319,12 +320,12 @@ TILE_API tile_error* tile_program_signature(const tile_program* program, char** 
 
 /* Warnings: what is valid in the program but surely not meant, as one JSON array on one line of
  * objects like those of tile_error_json, with "severity": "warning". The first call knows the text
- * alone (an input that nothing reads or a statement that no output needs: "unread"), the second the
- * shapes too: contractions without any point ("empty"), conditions that always hold ("always"),
- * cells that no point reaches ("unreached"), sums of integers that leave their type ("overflow"),
- * literal indices outside of a tensor ("index"). An engine's log callback gets the same as text,
- * when a program is compiled.
- * Freed with tile_string_free. */
+ * alone (an input that nothing reads or a statement that no output needs: "unread"; a quotient of
+ * whole numbers that is 0: "truncated"), the second the shapes too: contractions without any point
+ * ("empty"), conditions that always hold ("always"), cells that no point reaches ("unreached"),
+ * sums of integers that leave their type ("overflow"), literal indices outside of a tensor
+ * ("index"). An engine's log callback gets the same as text, when a program is compiled. Freed with
+ * tile_string_free. */
 TILE_API tile_error* tile_program_warnings(const tile_program* program, char** json);
 TILE_API tile_error* tile_executable_warnings(const tile_executable* executable, char** json);
 

@@ -1,0 +1,101 @@
+#include "core/language/tile/idioms.h"
+
+#include <algorithm>
+#include <array>
+
+namespace tile {
+namespace {
+
+struct Idiom {
+  std::string_view name, hint;
+};
+constexpr std::string_view kProduct =
+    "a product of matrices is a contraction: O[i, j: M, N] = +(A[i, k] * B[k, j])";
+constexpr std::string_view kSum = "a sum is a contraction: S[i: M] = +(A[i, j])";
+constexpr std::string_view kMean =
+    "a mean is a contraction and a division: S[i: M] = +(A[i, j]); then Mean = S / N";
+constexpr std::string_view kClamp = "bounds are written max(min(X, high), low)";
+constexpr std::string_view kSilu = "write X * sigmoid(X)";
+constexpr std::string_view kVariance =
+    "a variance is a mean of squares: D = X - Mean; S[i, 0: M, 1] = +(D[i, j] * D[i, j]); V = S / "
+    "N";
+constexpr std::string_view kSelect = "write `condition ? value : other`";
+constexpr std::string_view kCast = "write as_float(x, 32), as_int(x, 32), as_uint(x, 8) …";
+constexpr std::array kIdioms = {
+    Idiom{"sum", kSum},
+    Idiom{"reduce_sum", kSum},
+    Idiom{"mean", kMean},
+    Idiom{"average", kMean},
+    Idiom{"avg", kMean},
+    Idiom{"matmul", kProduct},
+    Idiom{"mm", kProduct},
+    Idiom{"dot", kProduct},
+    Idiom{"bmm", kProduct},
+    Idiom{"einsum", kProduct},
+    Idiom{"amax", "a maximum over an axis is a contraction: T[i: M] = >(A[i, j])"},
+    Idiom{"amin", "a minimum over an axis is a contraction: T[i: M] = <(A[i, j])"},
+    Idiom{"prod", "a product over an axis is a contraction: P[i: M] = *(A[i, j])"},
+    Idiom{"softmax",
+          "softmax is written out: T[i, 0: M, 1] = >(X[i, j]); E = exp(X - T); S[i, 0: M, 1] = "
+          "+(E[i, j]); P = E / S"},
+    Idiom{"clip", kClamp},
+    Idiom{"clamp", kClamp},
+    Idiom{"maximum", "the larger of two is max(a, b)"},
+    Idiom{"minimum", "the smaller of two is min(a, b)"},
+    Idiom{"silu", kSilu},
+    Idiom{"swish", kSilu},
+    Idiom{"var", kVariance},
+    Idiom{"std", kVariance},
+    Idiom{"where", kSelect},
+    Idiom{"select", kSelect},
+    Idiom{"if", kSelect},
+    Idiom{"float", kCast},
+    Idiom{"int", kCast},
+    Idiom{"cast", kCast},
+    Idiom{"astype", kCast},
+};
+
+constexpr std::string_view kMaximum = "a maximum is written O[i: M] = >(A[i, j])";
+constexpr std::string_view kMinimum = "a minimum is written O[i: M] = <(A[i, j])";
+constexpr std::string_view kEach =
+    "what is assigned element by element has the aggregation =, as in O[i: M] = =(A[i, 0] + 1)";
+constexpr std::array kAggregations = {
+    Idiom{"max", kMaximum},
+    Idiom{"amax", kMaximum},
+    Idiom{"min", kMinimum},
+    Idiom{"amin", kMinimum},
+};
+
+constexpr std::string_view kLoop =
+    "there are no loops: a contraction visits all values of its indices, as in O[i: M] = +(A[i, "
+    "j])";
+constexpr std::array kWords = {
+    Idiom{"for", kLoop},
+    Idiom{"while", kLoop},
+    Idiom{"if", kSelect},
+    Idiom{"return", "the outputs stand in the first line: function (A) -> (O) { O = …; }"},
+    Idiom{"let", "a name for a value stands behind the =: O = let v = exp(A) in v / (1 + v)"},
+    Idiom{"def", "a program is one function; its statements are NAME = …;"},
+};
+
+template <size_t N>
+std::string_view find(const std::array<Idiom, N>& list, std::string_view name) {
+  auto found = std::find_if(list.begin(), list.end(),
+                            [&](const Idiom& idiom) { return idiom.name == name; });
+  return found == list.end() ? std::string_view() : found->hint;
+}
+
+}  // namespace
+
+std::string_view idiom_hint(std::string_view name) { return find(kIdioms, name); }
+
+std::string_view aggregation_hint(std::string_view name) {
+  std::string_view hint = find(kAggregations, name);
+  if (hint.empty()) hint = idiom_hint(name);
+  bool tensor = !name.empty() && name[0] >= 'A' && name[0] <= 'Z';
+  return hint.empty() && tensor ? kEach : hint;
+}
+
+std::string_view statement_hint(std::string_view word) { return find(kWords, word); }
+
+}  // namespace tile

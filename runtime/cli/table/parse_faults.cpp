@@ -1,0 +1,93 @@
+#include "runtime/cli/table/parse_faults.h"
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "core/support/diagnostic.h"
+#include "runtime/cli/arguments.h"
+
+namespace tile::cli {
+namespace {
+
+// A command of the line, with the commands that it is part of before its name: "tile records".
+struct Named {
+  const CLI::App& app;
+  std::string name;
+
+  std::vector<std::string> commands() const {
+    std::vector<std::string> names;
+    for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
+      names.push_back(sub->get_name());
+    }
+    return names;
+  }
+  // Without the dashes.
+  std::vector<std::string> options() const {
+    std::vector<std::string> names;
+    for (const CLI::Option* option : app.get_options()) {
+      for (const std::string& one : option->get_lnames()) names.push_back(one);
+    }
+    return names;
+  }
+  bool lacks_command() const { return app.get_subcommands().empty() && !commands().empty(); }
+};
+
+[[noreturn]] void refuse(const std::string& message, const std::string& hint) {
+  fail(Stage::run, "argument", {}, message, hint);
+}
+
+[[noreturn]] void refuse_option(const Named& command, const std::string& word) {
+  std::string option = word.substr(0, word.find('='));
+  std::string name = option.substr(std::min(option.size(), option.find_first_not_of('-')));
+  refuse("unknown option " + option + " of " + command.name +
+             suggestion(name, command.options(), "--"),
+         command.commands().empty() ? command.name + " --help lists the options"
+                                    : "options of a command stand behind its name");
+}
+
+[[noreturn]] void refuse_word(const Named& command, const std::string& word) {
+  if (!command.lacks_command()) {
+    refuse(command.name + " does not expect \"" + word + "\"",
+           command.name + " --help says what it takes");
+  }
+  std::string near = suggestion(word, command.commands());
+  refuse("unknown command \"" + word + "\"" + near,
+         near.empty() ? "the commands are " + listed(command.commands()) : "");
+}
+
+// Refuses the first word that the command does not know.
+void refuse_extras(const Named& command) {
+  for (const std::string& word : command.app.remaining()) {
+    if (word == "--") continue;
+    if (word.size() > 1 && word.front() == '-') refuse_option(command, word);
+    refuse_word(command, word);
+  }
+}
+
+// What is missing, or not expected, may be a word that is misspelt.
+bool may_be_misspelt(const CLI::ParseError& error) {
+  auto code = static_cast<CLI::ExitCodes>(error.get_exit_code());
+  return code == CLI::ExitCodes::ExtrasError || code == CLI::ExitCodes::RequiredError ||
+         code == CLI::ExitCodes::RequiresError;
+}
+
+}  // namespace
+
+void fail_for(const CLI::App& app, const CLI::ParseError& error) {
+  std::vector<Named> path = {{app, app.get_name()}};
+  while (!path.back().app.get_subcommands().empty()) {
+    const CLI::App& sub = *path.back().app.get_subcommands().back();
+    path.push_back({sub, path.back().name + " " + sub.get_name()});
+  }
+  if (may_be_misspelt(error)) {
+    for (const Named& command : path) refuse_extras(command);
+  }
+  const Named& last = path.back();
+  if (last.lacks_command()) {
+    refuse("a command is missing", "the commands are " + listed(last.commands()));
+  }
+  refuse(error.what(), last.name + " --help says more");
+}
+
+}  // namespace tile::cli

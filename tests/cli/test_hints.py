@@ -1,0 +1,201 @@
+"""What people type who know other languages is told how it is written here, and what they misspell in a command line is
+named: test_hints.py PATH_OF_TILE."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TILE = os.path.abspath(sys.argv.pop(1))
+BENCH = os.path.join(os.path.dirname(TILE), "tile-bench")
+TILE_STATEMENTS = {
+    "O = sum(A);": "S[i: M] = +(A[i, j])",
+    "O = mean(A, 1);": "Mean = S / N",
+    "O = softmax(A, 1);": "softmax is written out",
+    "O = where(A > 0, A, 0);": "condition ? value : other",
+    "O = if(A > 0, A, 0);": "condition ? value : other",
+    "O[m: M] = +(if (m < n) A[m, n] else 0);": "condition ? value : other",
+    "O[m: M] = max(A[m, n]);": ">(A[i, j])",
+    "O[m: M] = min(A[m, n]);": "<(A[i, j])",
+    "O[m: M] = sum(A[m, n]);": "+(A[i, j])",
+    "O[m: M] = mean(A[m, n]);": "Mean = S / N",
+    "O[m, n: M, N] = A[m, n] + 1;": "has the aggregation =",
+    "O = A @ A;": "O[i, j: M, N] = +(A[i, k] * B[k, j])",
+    "O = A ** 2;": "pow(A, e)",
+    "O = A[:, 0:3];": "slice(A, axis, start, stop, step)",
+    "O += A;": "assigned once",
+    "for i in M: O[i] = 0;": "there are no loops",
+    "return A;": "the outputs stand in the first line",
+    "# a comment": "a comment begins with //",
+    "O[s: M] = +(A[s, t]), t <= s;": "what is meant here is s - t < N, where N is the extent of s",
+    "O[s: M] = +(A[s, t]), s >= t + 1;": "what is meant here is s - (t + 1) < N",
+    "O[s: M] = +(A[s, t]), s > t;": "what is meant here is s - t - 1 < N",
+    "O[s: M] = +(A[s, t]), t <= 4;": "a constraint is written e < b",
+}
+MFG_BLOCKS = {
+    "if input_f32(x, y) > 1.0 { 1.0 } else { 2.0 }": "ifel(condition, this, that)",
+    "if (input_f32(x, y) > 1.0) { 1.0 }": "ifel(condition, this, that)",
+    "if(input_f32(x, y) > 1.0, 1.0, 2.0)": "ifel(condition, this, that)",
+    "input_f32(x, y) > 1.0 ? 1.0 : 2.0": "ifel(condition, this, that)",
+    "return input_f32(x, y)": "the last line of a block is its value",
+    "for i in 0..<3 { i }": "rsum(A..<B)",
+    "v = input_f32(x, y)": "let a = …",
+    "input_f32[x, y]": "T(x, y)",
+    "input_f32(x, y) ** 2.0": "x^2",
+    "pow(input_f32(x, y), 2.0)": "x^e",
+    "sum(input_f32(x, y))": "rsum(begin..end)",
+}
+LIFT_BODIES = {
+    "Map(nbh => nbh[0] + nbh[1]) o Slide(3, 1) $ a": "At(1) $ w",
+    "Map(w => (Reduce(add, 0.0f) $ w) / 3.0f) o Slide(3, 1) $ a": "At(0) $ (…)",
+    "sum(a)": "Reduce(add, 0.0f) $ a",
+    "where(a, a, a)": "condition ? value : other",
+}
+
+
+class Hints(unittest.TestCase):
+    def hint_of(self, suffix, text):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / f"program.{suffix}"
+            path.write_text(text)
+            done = subprocess.run([TILE, "check", path], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 1, text)
+        return "".join(line for line in done.stderr.splitlines() if line.startswith(" hint: "))
+
+    def test_of_tile(self):
+        for statement, hint in TILE_STATEMENTS.items():
+            with self.subTest(statement):
+                self.assertIn(hint, self.hint_of("tile", f"function (A[M, N]) -> (O) {{ {statement}\n}}\n"))
+
+    def test_of_mfg(self):
+        for block, hint in MFG_BLOCKS.items():
+            with self.subTest(block):
+                self.assertIn(hint, self.hint_of("mfg", f"def result_f32 |x, y| {{\n  {block}\n}}\n"))
+
+    def test_of_lift(self):
+        for body, hint in LIFT_BODIES.items():
+            with self.subTest(body):
+                self.assertIn(hint, self.hint_of("lift", f"val f = fun(ArrayType(Float, N), a => {body})\n"))
+        self.assertIn("ArrayType(Float, N)", self.hint_of("lift", "val f = fun([Float]N, a => a)\n"))
+
+    def test_hints_that_are_taken_are_programs(self):
+        """The conditions that the hints propose keep the points that the comparisons mean."""
+        text = "function (A[M, M]) -> (O) { O[s: M] = +(A[s, t]), %s; }\n"
+        for condition, expected in (("s - t < M", "[1, 2, 3]"), ("s - t - 1 < M", "[0, 1, 2]")):
+            with tempfile.TemporaryDirectory() as folder:
+                path = pathlib.Path(folder) / "program.tile"
+                path.write_text(text.replace("A[s, t]", "A[s, t] * 0 + 1") % condition)
+                done = subprocess.run([TILE, "run", path, "--in", "A=random:3x3", "--out", "O=-"],
+                                      capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.stdout.strip(), expected)
+
+
+MATMUL = "function (A[M, L], B[L, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }\n"
+WAVE = "function (U[N], V[N]) -> (A, B) { A[i: N] = +(U[i + k - 1]), k < 2; B = U - V; }\n"
+TWO_FILTERS = """@bounds(8, 8)
+def curved |x, y| {
+  f32(x)
+}
+def result_u8 |x, y| {
+  input_u8(x, y)
+}
+"""
+GIVEN = ["--in", "A=iota:2x3", "--in", "B=iota:3x2"]
+
+
+class CommandLines(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        for name, text in (("mm.tile", MATMUL), ("wave.tile", WAVE), ("two.mfg", TWO_FILTERS), ("bad.tile", "function"),
+                           ("twice.tile", MATMUL.replace("B[k, j]", "B[k, j] * 2")), ("empty.jsonl", "")):
+            pathlib.Path(self.folder.name, name).write_text(text)
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def told(self, *arguments, status=1, program=TILE, **environment):
+        """Standard output and errors together."""
+        environment = dict(os.environ, TILE_CACHE_DIR=os.path.join(self.folder.name, "cache"), **environment)
+        done = subprocess.run([program, *arguments], cwd=self.folder.name, env=environment, text=True, timeout=120,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.assertEqual(done.returncode, status, done.stdout)
+        return done.stdout
+
+    def test_commands(self):
+        self.assertIn('unknown command "rnu"; did you mean run?', self.told("rnu"))
+        self.assertIn('unknown command "rnu"', self.told("rnu", "mm.tile", *GIVEN))
+        self.assertIn('unknown command "lsit"; did you mean list?', self.told("records", "lsit"))
+        for line in (["xyzzy"], []):
+            self.assertIn("the commands are check, run, emit", self.told(*line))
+
+    def test_options(self):
+        unknown = "unknown option --inn of tile run; did you mean --in?"
+        self.assertIn(unknown, self.told("run", "mm.tile", "--inn", "A=iota:3"))
+        one = json.loads(self.told("run", "mm.tile", "--inn=A=iota:3", "--diagnostics", "json"))
+        self.assertEqual((one["code"], one["message"]), ("argument", unknown))
+        self.assertIn("unknown option --off of tile grad; did you mean --of?",
+                      self.told("grad", "mm.tile", "--off", "C", "--wrt", "A"))
+        self.assertIn('tile run does not expect "more"', self.told("run", "mm.tile", "more"))
+        self.assertIn("behind its name", self.told("--backend", "cpu", "run", "mm.tile"))
+
+    def test_names(self):
+        self.assertIn("no input a; did you mean A?", self.told("run", "mm.tile", "--in", "a=iota:3"))
+        self.assertIn("no input b; did you mean B?", self.told("check", "mm.tile", "--shape", "b=3x3"))
+        self.assertIn("each has its own --shape", self.told("check", "mm.tile", "--shape", "A=2x3,B=3x3"))
+        self.assertIn("unknown language foo\n hint: tile, mfg or lift", self.told("check", "mm.tile", "--lang", "foo"))
+        self.assertIn('unknown stage "foo"\n hint: one of program, bound', self.told("emit", "mm.tile", "--stage", "foo"))
+
+    def test_blanks_in_lists(self):
+        plain = self.told("grad", "wave.tile", "--of", "A", "--wrt", "U,V", status=0)
+        self.assertEqual(self.told("grad", "wave.tile", "--of", "A", "--wrt", "U, V", status=0), plain)
+        run = ["run", "wave.tile", "--in", "U=iota:3", "--in", "V=iota:3"]
+        self.assertIn("DV:", self.told(*run, "--in", "DA=iota:3", "--grad", "A:U, V", status=0))
+        steps = [*run, "--steps", "2", "--feed", "A=U, B=V"]
+        # Texts come in the order of the command.
+        self.assertEqual(self.told(*steps, "--out", "B=-", "--out", "A=-", status=0), "[0, 1, 3]\n[0, 1, 4]\n")
+
+    def test_outputs_are_refused_before_the_run(self):
+        for target, message in (("c.foo", 'cannot write "c.foo"'), ("no/c.npy", "cannot write no/c.npy: No such file")):
+            told = self.told("run", "mm.tile", "--in", "A=none.npy", "--in", "B=none.npy", "--out", f"C={target}")
+            self.assertIn(message, told)
+        self.assertIn("a picture has shape", self.told("run", "wave.tile", "--in", "U=iota:3", "--in", "V=iota:3",
+                                                       "--out", "A=-", "--out", "B=b.png"))
+        for target in ("-", "c.npy"):
+            for given in ("0:1", "C=0:1"):
+                told = self.told("run", "mm.tile", *GIVEN, "--out", f"C={target}", "--range", given)
+                self.assertIn("--range is of pictures", told)
+
+    def test_warnings_are_of_the_text_and_not_of_the_outputs_that_are_asked_for(self):
+        run = ["run", "two.mfg", "--in", "input_u8=picture:8x8"]
+        self.assertEqual(self.told(*run, "--out", "curved=c.npy", status=0), "")
+        self.assertIn("no output needs curved", self.told(*run, "--out", "result_u8=r.png", status=0))
+
+    def test_status_of_what_failed(self):
+        watch = ["watch", "mm.tile", "--runs", "1"]
+        self.told(*watch, *GIVEN, status=0)
+        self.told("watch", "bad.tile", "--runs", "1")
+        self.assertEqual(self.told(*watch, *GIVEN, "--html", "no/p.html").count("no/p.html"), 1)
+        self.assertIn("cannot read none.npy", self.told(*watch, "--in", "A=none.npy", *GIVEN[2:]))
+        self.assertIn("no record to import", self.told("records", "import", "empty.jsonl", "--backend", "cpu"))
+        told = self.told("run", "mm.tile", *GIVEN, status=0, TILE_TRACE="no/x.json")
+        self.assertEqual(told.count("no trace can be written to no/x.json"), 1)
+
+    @unittest.skipUnless(os.path.exists(BENCH), "there is no tile-bench beside tile")
+    def test_tile_bench(self):
+        bench = lambda *arguments, **more: self.told(*arguments, program=BENCH, **more)
+        self.assertIn('unknown command "rnu"; did you mean run?', bench("rnu"))
+        shapes = ["--shape", "A=8x8", "--shape", "B=8x8", "--backend", "cpu"]
+        for rounds in ("0", "-3"):
+            self.assertIn(f"--rounds is {rounds}", bench("run", "mm.tile", *shapes, "--rounds", rounds))
+        for option in ("--json", "--html"):
+            self.assertIn("cannot write no/x", bench("run", "mm.tile", *shapes, option, "no/x"))
+        self.assertIn("unknown peer torhc; did you mean torch?", bench("run", "matmul_64", "--peer", "torhc"))
+        self.assertIn("the results differ by more than the tolerance, 0.001",
+                      bench("run", "mm.tile", *shapes, "--quick", "--against", "twice.tile"))
+        bench("steps", "wave.tile", "--shape", "U=8", "--shape", "V=8", "--feed", "A=U, B=V", "--rounds", "3", status=0)
+
+
+if __name__ == "__main__":
+    unittest.main()
