@@ -29,12 +29,11 @@ void add_engine(CLI::App& app, Request& r) {
   app.add_option("--threads", r.engine.threads, "worker threads (default: all)");
 }
 
-CLI::Option* add_file(CLI::App& app, Request& r) {
+void add_file(CLI::App& app, Request& r) {
   auto* json =
       app.add_option("--json", r.json, "write the results to this file (-: standard output)");
   app.add_flag("--resume", r.resume, "keep what the file already holds and measure the rest")
       ->needs(json);
-  return json;
 }
 
 void add_peers(CLI::App& app, Request& r, const std::string& what) {
@@ -49,8 +48,8 @@ void add_timing(CLI::App& app, Request& r) {
   add_engine(app, r);
   add_peers(app, r, "time other libraries in turns with ours");
   app.add_flag("!--no-check", r.check, "do not compare values first");
-  auto* json = add_file(app, r);
-  app.add_option("--html", r.html, "draw the results as a page of its own")->needs(json);
+  add_file(app, r);
+  app.add_option("--html", r.html, "draw the results as a page of its own");
   app.add_option("--rounds", r.timing.rounds, "timed rounds")->capture_default_str();
   app.add_option("--round-ms", r.timing.round_ms, "length of a round")->capture_default_str();
   auto quick = [&r] {

@@ -90,6 +90,9 @@ class Accuracy {
 
 }  // namespace
 
-int command_accuracy(const Request& request) { return Accuracy(request).run(); }
+int command_accuracy(const Request& request) {
+  check_request(request);
+  return Accuracy(request).run();
+}
 
 }  // namespace tile::bench

@@ -123,6 +123,7 @@ class Cliffs {
 }  // namespace
 
 int command_cliffs(const Request& request, int64_t from, int64_t to) {
+  check_request(request);
   return Cliffs(request, from, to).run();
 }
 

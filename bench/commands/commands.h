@@ -30,6 +30,10 @@ struct Request {
   bool resume = false;
 };
 
+// Throws Failure for a request that cannot be met: no rounds, files in no folder, peers that nobody
+// knows. Every command that measures begins with it.
+void check_request(const Request& request);
+
 int command_list(const Request& request);
 int command_run(const Request& request);
 int command_tune(const Request& request);

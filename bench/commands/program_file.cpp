@@ -119,7 +119,23 @@ double largest_difference(Prepared& a, Prepared& b) {
   return worst;
 }
 
-// The file that named benchmarks leave, and its page, with what each program was seen to take.
+// The exit status: 1 where the results differ.
+int print_comparison(const std::string& name, double ratio, double worst) {
+  char text[160];
+  std::snprintf(text, sizeof text, " takes %.3f times as long; largest difference of results %.2g",
+                ratio, worst);
+  std::cout << name << text;
+  bool same = worst <= kTolerance;  // not of NaN
+  if (!same) {
+    std::snprintf(text, sizeof text, ": the results differ by more than the tolerance, %.2g",
+                  kTolerance);
+    std::cout << text;
+  }
+  std::cout << "\n";
+  return same ? 0 : 1;
+}
+
+// The file that named benchmarks leave, or its page, with what each program was seen to take.
 void keep_results(const Request& request, std::vector<Prepared>& programs,
                   const std::vector<Times>& times) {
   Request of_machine = request;
@@ -130,7 +146,7 @@ void keep_results(const Request& request, std::vector<Prepared>& programs,
     file.add(session.time(programs[i], programs[i].what().name, &times[i]));
   }
   file.finish();
-  if (!request.html.empty()) write_html(read_results(request.json), request.html);
+  if (!request.html.empty()) write_html(file.results(), request.html);
 }
 
 }  // namespace
@@ -172,6 +188,7 @@ Prepared prepared_file(const std::shared_ptr<Engine>& engine, const std::string&
 
 int command_run_file(const Request& request, const std::string& file,
                      const FileArguments& arguments) {
+  check_request(request);
   std::shared_ptr<Engine> engine = cli::make_engine(request.engine);
   std::vector<Prepared> all;
   all.push_back(prepared_file(engine, file, arguments.shapes));
@@ -186,14 +203,9 @@ int command_run_file(const Request& request, const std::string& file,
   std::vector<Times> times = interleave(contenders, request.timing);
   std::cout << engine->device() << "\n";
   for (size_t i = 0; i < all.size(); ++i) print_program(all[i], times[i]);
-  if (!request.json.empty()) keep_results(request, all, times);
+  if (!request.json.empty() || !request.html.empty()) keep_results(request, all, times);
   if (!two) return 0;
-  char text[160];
-  double ratio = in_turns(times[1], times[0]);
-  std::snprintf(text, sizeof text,
-                " takes %.3f times as long; largest difference of results %.2g\n", ratio, worst);
-  std::cout << arguments.against << text;
-  return worst <= kTolerance ? 0 : 1;
+  return print_comparison(arguments.against, in_turns(times[1], times[0]), worst);
 }
 
 }  // namespace tile::bench

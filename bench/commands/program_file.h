@@ -41,7 +41,8 @@ int command_steps(const Request& request, const FileArguments& arguments,
 
 // Times the program of a file on made data, and prints time, memory, compile time, and each kernel
 // with its work, its share of the ceiling and its schedule. With `against` the two take turns,
-// their results are compared, and the exit status is 1 where these differ.
+// their results are compared, and the exit status is 1 where these differ by more than is
+// tolerated.
 int command_run_file(const Request& request, const std::string& file,
                      const FileArguments& arguments);
 

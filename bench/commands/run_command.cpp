@@ -32,7 +32,7 @@ void attempt(const Request& request, const std::string& name, ResultsFile& file,
 
 int finish(const Request& request, const ResultsFile& file) {
   file.finish();
-  if (!request.html.empty()) write_html(read_results(request.json), request.html);
+  if (!request.html.empty()) write_html(file.results(), request.html);
   return file.failed() ? 1 : 0;
 }
 
@@ -57,6 +57,7 @@ int command_list(const Request& request) {
 }
 
 int command_run(const Request& request) {
+  check_request(request);
   Session session(request);
   session.progress().show("measuring the ceilings");
   Context context = session.context();
@@ -80,6 +81,7 @@ int command_run(const Request& request) {
 }
 
 int command_tune(const Request& request) {
+  check_request(request);
   Session session(request);
   Context context = session.context();
   ResultsFile file(request.json, request.resume, context);

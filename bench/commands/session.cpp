@@ -35,21 +35,19 @@ void by_suite(std::vector<Case>& cases) {
   });
 }
 
+std::string device_of(const Engine& engine) { return is_gpu(engine.target()) ? "cuda" : "cpu"; }
+
 }  // namespace
 
 Session::Session(const Request& request)
     : request_(request),
       engine_(cli::make_engine(request.engine)),
-      threads_(engine_->target().threads),
       cases_(chosen(read_cases(request.folder), request.names, request.filter)) {
   if (cases_.empty()) fail(Stage::run, "argument", {}, "no benchmark is chosen");
+  choose_device(request);
+  threads_ = engine_->target().threads;
   bool gpu = is_gpu(engine_->target());
-  std::string device = gpu ? "cuda" : "cpu";
-  std::erase_if(cases_, [&](const Case& c) {
-    const std::vector<std::string>& on = c.workload->devices;
-    return std::find(on.begin(), on.end(), device) == on.end();
-  });
-  if (cases_.empty()) fail(Stage::run, "argument", {}, "no benchmark of this device is chosen");
+  std::string device = device_of(*engine_);
   choose_sizes(request);
   if (cases_.empty()) fail(Stage::run, "argument", {}, "no benchmark of these sizes is chosen");
   by_suite(cases_);
@@ -63,6 +61,26 @@ Session::Session(const Request& request)
   std::erase_if(peers_, [&](const auto& peer) {
     return std::find(wanted.begin(), wanted.end(), peer->name()) == wanted.end();
   });
+}
+
+// What is chosen of this machine's device, or, where no backend is named and all of it belongs to
+// CPUs, of the CPU.
+void Session::choose_device(const Request& request) {
+  auto elsewhere = [&](const Case& c) {
+    const std::vector<std::string>& on = c.workload->devices;
+    return std::find(on.begin(), on.end(), device_of(*engine_)) == on.end();
+  };
+  bool none = std::all_of(cases_.begin(), cases_.end(), elsewhere);
+  if (none && request.engine.backend == "auto" && is_gpu(engine_->target())) {
+    cli::Options cpu = request.engine;
+    cpu.backend = "cpu";
+    engine_ = cli::make_engine(cpu);
+  }
+  std::erase_if(cases_, elsewhere);
+  if (!cases_.empty()) return;
+  fail(Stage::run, "argument", {},
+       "no benchmark of this device (" + device_of(*engine_) + ") is chosen",
+       "tile-bench list names the benchmarks, --backend chooses the device");
 }
 
 void Session::choose_sizes(const Request& request) {

@@ -40,6 +40,7 @@ class Session {
   std::vector<Opponent> opponents(const Prepared& prepared, Result& result);
 
  private:
+  void choose_device(const Request& request);
   void choose_sizes(const Request& request);
   void check(Prepared& prepared, const std::vector<Opponent>& opponents, Result& result) const;
   static std::string check_in_f64(const Prepared& prepared, const std::vector<Opponent>& others,
@@ -55,7 +56,7 @@ class Session {
   const Request& request_;
   std::shared_ptr<Engine> engine_;
   std::map<Precision, std::shared_ptr<Engine>> others_;  // of workloads that name a precision
-  int threads_;
+  int threads_ = 0;
   std::vector<Case> cases_;
   std::vector<std::unique_ptr<Peer>> peers_;
   Ceilings ceilings_;

@@ -272,6 +272,7 @@ Json json_of(const SizeNetwork& network, const Outcome& o) {
 }  // namespace
 
 int command_sizes(const Request& request, const SizesOptions& options) {
+  check_request(request);
   Progress progress;
   Json json = Json::array();
   bool few = true;

@@ -4,6 +4,7 @@
 
 #include "bench/commands/program_file.h"
 #include "bench/measure/prepared.h"
+#include "runtime/cli/arguments.h"
 #include "runtime/engine/steps/time_steps.h"
 
 namespace tile::bench {
@@ -12,9 +13,9 @@ namespace {
 std::string name_of(const Executable& e, TensorId id) { return e.bound.tensors[id].name; }
 
 // OUTPUT=INPUT by their numbers.
-std::vector<Feed> feeds_of(const Executable& e, const std::vector<std::string>& pairs) {
+std::vector<Feed> feeds_of(const Executable& e, const std::vector<std::string>& given) {
   std::vector<Feed> feeds;
-  for (const std::string& pair : pairs) {
+  for (const std::string& pair : cli::feed_pairs(given)) {
     size_t at = pair.find('=');
     std::optional<size_t> output, input;
     for (size_t i = 0; i < e.bound.outputs.size() && at != std::string::npos; ++i) {
@@ -68,7 +69,10 @@ class SingleRuns {
 
 int command_steps(const Request& request, const FileArguments& arguments,
                   const StepsOptions& options) {
-  std::shared_ptr<Engine> engine = cli::make_engine(request.engine);
+  check_request(request);
+  cli::Options on = request.engine;
+  if (on.backend == "auto") on.backend = "cpu";
+  std::shared_ptr<Engine> engine = cli::make_engine(on);
   if (engine->session() != nullptr) {
     fail(Stage::run, "argument", {}, "steps are timed on the CPU", "add --backend cpu");
   }

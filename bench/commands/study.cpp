@@ -323,6 +323,7 @@ void print_row(const Json& e) {
 }  // namespace
 
 int command_study(const Request& request, const StudyOptions& options) {
+  check_request(request);
   std::shared_ptr<Engine> engine = cli::make_engine(request.engine);
   Progress progress;
   StudyFile file(request, engine->device(), options.seed);

@@ -16,10 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void wrong(const Source& source, const std::string& what) {
-  fail(Stage::run, "file", {}, source.name + ": " + what);
-}
-
 // Only the gradient itself: what of the forward program it does not need is dropped.
 Program gradient_only(const Program& program, const Workload& workload) {
   Program derived = differentiate(program, workload.gradient_of, {workload.gradient_input});
@@ -108,7 +104,8 @@ InputType type_of(const Program& program, const Case& c, size_t input, const std
     if (std::optional<int64_t> size = value_at(dim, sizes)) shape.push_back(*size);
   }
   if (!declared.ranked || shape.size() != declared.dims.size()) {
-    wrong(*c.workload->source, c.name + " gives no shape of " + name);
+    fail(Stage::run, "file", {}, c.workload->source->name + ": no shape of " + name + " is given",
+         "add --shape " + name + "=…, or a line of shapes in the file's header");
   }
   return {c.workload->floats, shape};
 }

@@ -150,7 +150,9 @@ std::string to_html(const Results& r) {
       "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">"
       "<meta name=\"viewport\" content=\"width=device-width\"><title>tile-bench</title><style>";
   out += kStyle + ("</style>" + introduction(r, list));
-  out += "<h2>Classes: the best peer's time over ours</h2>";
+  std::vector<std::string> peers = peer_names(r);
+  const bool alone = peers.empty();
+  out += alone ? "<h2>Classes</h2>" : "<h2>Classes: the best peer's time over ours</h2>";
   std::string ratios = class_ratios(list);
   if (!ratios.empty()) {
     out +=
@@ -158,11 +160,8 @@ std::string to_html(const Results& r) {
         "ours is faster.</p>" +
         ratios;
   }
-  out += suite_table(list) +
-         "<h2>Roofline</h2><p class=\"lead\">Dots: ours; rings: the best "
-         "peer of the case.</p>" +
-         roofline(r);
-  std::vector<std::string> peers = peer_names(r);
+  out += suite_table(list) + "<h2>Roofline</h2><p class=\"lead\">Dots: ours" +
+         (alone ? "." : "; rings: the best peer of the case.") + "</p>" + roofline(r);
   out += "<h2>Share of the ceiling</h2>" + key(peers);
   for (const Suite& s : list) out += "<h3>" + escaped(s.name) + "</h3>" + bars(s.rows, peers);
   std::string curves = tuning_curves(r);

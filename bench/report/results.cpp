@@ -19,8 +19,8 @@ namespace fs = std::filesystem;
   fail(Stage::run, "file", {}, path + ": " + why);
 }
 
-Json parsed(const std::string& path) {
-  Json json = Json::parse(cli::read_text(path), nullptr, false);
+Json parsed(const std::string& path, const std::string& text) {
+  Json json = Json::parse(text, nullptr, false);
   if (!json.is_object() || !json.contains("context") || !json.contains("benchmarks")) {
     unreadable(path, "not a file of tile-bench results");
   }
@@ -82,6 +82,22 @@ void read_ceilings(const Json& context, Results& results) {
   }
 }
 
+Results results_of(const std::string& path, const std::string& text) {
+  Json json = parsed(path, text);
+  const Json& context = json["context"];
+  Results results;
+  results.path = path;
+  results.device = words(context, "device");
+  results.date = words(context, "date");
+  results.threads = static_cast<int>(number(context, "threads"));
+  read_ceilings(context, results);
+  for (const Json& peer : context.value("peers", Json::array())) {
+    results.peers.push_back(peer.get<std::string>());
+  }
+  for (const Json& entry : json["benchmarks"]) results.rows.push_back(row_of(entry));
+  return results;
+}
+
 // What two parts of one run must share.
 bool same_setting(const Json& a, const Json& b) {
   return a["device"] == b["device"] && a["threads"] == b["threads"] && a["peers"] == b["peers"] &&
@@ -95,7 +111,7 @@ ResultsFile::ResultsFile(std::string path, bool resume, const Context& context)
   Json now = Json::parse(context_json(context));
   context_ = now.dump();
   if (!resume || path_.empty() || path_ == "-" || !fs::exists(path_)) return;
-  Json before = parsed(path_);
+  Json before = parsed(path_, cli::read_text(path_));
   if (!same_setting(before["context"], now)) {
     unreadable(path_, "a run of another machine, build, thread count or set of peers");
   }
@@ -120,13 +136,18 @@ void ResultsFile::add(const Result& result) {
 void ResultsFile::finish() const { write(); }
 
 void ResultsFile::write() const {
-  if (path_.empty()) return;
+  if (!path_.empty()) replace_file(path_, text());
+}
+
+std::string ResultsFile::text() const {
   Json json;
   json["context"] = Json::parse(context_);
   json["benchmarks"] = Json::array();
-  for (const auto& [name, text] : entries_) json["benchmarks"].push_back(Json::parse(text));
-  replace_file(path_, json.dump(2) + "\n");
+  for (const auto& [name, entry] : entries_) json["benchmarks"].push_back(Json::parse(entry));
+  return json.dump(2) + "\n";
 }
+
+Results ResultsFile::results() const { return results_of(path_, text()); }
 
 const Row::Peer* Row::best_peer() const {
   auto best = std::min_element(peers.begin(), peers.end(),
@@ -144,21 +165,7 @@ const Row* Results::find(const std::string& name) const {
   return it == rows.end() ? nullptr : &*it;
 }
 
-Results read_results(const std::string& path) {
-  Json json = parsed(path);
-  const Json& context = json["context"];
-  Results results;
-  results.path = path;
-  results.device = words(context, "device");
-  results.date = words(context, "date");
-  results.threads = static_cast<int>(number(context, "threads"));
-  read_ceilings(context, results);
-  for (const Json& peer : context.value("peers", Json::array())) {
-    results.peers.push_back(peer.get<std::string>());
-  }
-  for (const Json& entry : json["benchmarks"]) results.rows.push_back(row_of(entry));
-  return results;
-}
+Results read_results(const std::string& path) { return results_of(path, cli::read_text(path)); }
 
 bool Suite::met() const {
   constexpr double kAtTheCeiling = 0.95;

@@ -11,6 +11,8 @@
 
 namespace tile::bench {
 
+struct Results;
+
 // The results of a run in progress. With a path the file is replaced as a whole after each result,
 // so that a run that is cut short leaves what it had.
 class ResultsFile {
@@ -21,10 +23,12 @@ class ResultsFile {
   bool has(const std::string& name) const;
   void add(const Result& result);
   bool failed() const { return failed_; }
-  void finish() const;  // writes the file, also if there is no result
+  void finish() const;      // writes the file, also if there is no result
+  Results results() const;  // as the file has them, also where none is written
 
  private:
   void write() const;
+  std::string text() const;
   std::string path_;  // empty: nowhere, "-": standard output at the end
   std::string context_;
   std::vector<std::pair<std::string, std::string>> entries_;  // name, JSON

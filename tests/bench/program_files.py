@@ -61,12 +61,23 @@ class ProgramFiles(unittest.TestCase):
             runs = re.search(rf"^{entry['name']}: ([\d.]+) us at least, .* of (\d+) runs$", told, re.M)
             self.assertEqual((f"{min(entry['rounds']['tile']) / 1e3:.3f}", str(entry["iterations"])), runs.groups())
         with open(os.path.join(self.folder.name, "r.html")) as file:
+            page = file.read()
+        self.assertIn("p.tile", page)
+        self.assertIn("<h2>Classes</h2>", page)  # of a run without peers nothing is said of peers
+        self.assertNotIn("rings", page)
+
+    def test_a_page_alone(self):
+        self.bench("p.tile", *SHAPES, "--html", "alone.html")
+        with open(os.path.join(self.folder.name, "alone.html")) as file:
             self.assertIn("p.tile", file.read())
+        self.assertEqual([f for f in os.listdir(self.folder.name) if f.endswith((".json", ".partial"))], [])
 
     def test_wrong_requests(self):
         self.assertIn("--against", self.bench("p.tile", *SHAPES, "--peers", status=1))
         self.assertIn("the file of a program", self.bench("--shape", "A=2x2", status=1))
-        self.assertIn("no shape of B", self.bench("p.tile", "--shape", "A=2x2", status=1))
+        told = self.bench("p.tile", "--shape", "A=2x2", status=1)
+        self.assertIn("no shape of B", told)
+        self.assertIn("hint: add --shape B=", told)
         self.assertIn("no input Q", self.bench("p.tile", *SHAPES, "--shape", "Q=1", status=1))
         self.assertIn("there is no file none.tile", self.bench("none.tile", *SHAPES, status=1))
         self.assertIn("alone", self.bench("p.tile", "q.tile", *SHAPES, status=1))

@@ -40,6 +40,7 @@ LARGE_CLASSES = {
     "core/nest/interpret.cpp Machine": "a function for each kind of statement and node",
     "core/nest/passes/partition.cpp Partitioner": "not yet divided",
     "core/simplify/simplifier.h Simplifier": "a function for each rule",
+    "core/support/small_vector.h SmallVector": "the functions of std::vector",
     "runtime/engine/cache/kernel_cache.h KernelCache": "not yet divided",
     "runtime/engine/engine.h LoadedProgram": "not yet divided",
     "runtime/python/src/program.h Program": "a function for each of the Python class",

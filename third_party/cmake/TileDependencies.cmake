@@ -6,11 +6,12 @@
 # and TILE_DATA_DIR is the folder of the photographs (images/) and the handwritten digits (data/), if they are there.
 
 option(TILE_STATIC "Link LLVM, oneTBB and the C++ runtime statically (the `portable` preset)" OFF)
+# What is installed statically is downloaded: the linker drops what nothing calls, of this project's code as of LLVM's.
+# Both kinds of build compile alike, so that one compiler cache serves both.
+target_compile_options(tile_flags INTERFACE -ffunction-sections -fdata-sections)
 if(TILE_STATIC)
   set(CMAKE_FIND_LIBRARY_SUFFIXES .a ${CMAKE_FIND_LIBRARY_SUFFIXES})
   list(PREPEND CMAKE_PREFIX_PATH ${PROJECT_SOURCE_DIR}/.portable)
-  # What is installed is downloaded: the linker drops what nothing calls, of this project's code as of LLVM's.
-  target_compile_options(tile_flags INTERFACE -ffunction-sections -fdata-sections)
 endif()
 
 find_package(Threads REQUIRED)

@@ -70,9 +70,14 @@ endif()
 file(GLOB_RECURSE _documents RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS
      ${PROJECT_SOURCE_DIR}/core/*.md ${PROJECT_SOURCE_DIR}/runtime/*.md ${PROJECT_SOURCE_DIR}/bench/*.md
      ${PROJECT_SOURCE_DIR}/backends/*.md)
-foreach(_document ${_documents} .github/SECURITY.md third_party/BUILDING.md)
+foreach(_document ${_documents} .github/SECURITY.md tests/README.md third_party/BUILDING.md)
   get_filename_component(_folder ${_document} DIRECTORY)
   install(FILES ${PROJECT_SOURCE_DIR}/${_document} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${_folder} COMPONENT programs)
+endforeach()
+# What the documents link to, and what their commands name by $TILE_ROOT, stands beside them as in the repository.
+foreach(_folder runtime/editors runtime/examples runtime/include tests/filters/expected)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${_folder}/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/${_folder} COMPONENT programs
+          PATTERN __pycache__ EXCLUDE PATTERN node_modules EXCLUDE)
 endforeach()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/runtime/editors DESTINATION ${CMAKE_INSTALL_DATADIR}/tile COMPONENT programs
         PATTERN __pycache__ EXCLUDE)
