@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,6 +14,8 @@
 #include "core/ir/dtype.h"
 
 namespace tile {
+
+class Recording;
 
 // Rows of `width` bytes: rows[0] groups of rows[1] neighbours, `pitch` bytes apart, the groups
 // `slice`, a multiple of `pitch`, apart.
@@ -76,6 +79,8 @@ struct LinkManner {
   bool copies = false;
 };
 
+class LinkedPeers;
+
 // One rank's end of what connects the devices of all ranks. Used by one thread at a time.
 class DeviceLink {
  public:
@@ -104,6 +109,33 @@ class DeviceLink {
   // Ends what runs, and the link for good. False where the device did not let go of the memory of
   // its parts within the time: it may be read and written as long as the process lives.
   virtual bool abort(double seconds) noexcept = 0;
+  // Null where runs of ranks on this link cannot be recorded.
+  virtual LinkedPeers* peers() { return nullptr; }
+};
+
+// A link whose exchanges become part of a recording: a stream that records is given them, and ranks
+// wait for each other by words in memory instead of events. Once the recording is made the link
+// runs it, and says by progress() how far it is.
+class RecordingLink : public DeviceLink {
+ public:
+  // The stream that records from now on, until all was given.
+  virtual void record_on(void* stream) = 0;
+  // The session's own stream is given the recording. All ranks run theirs. Throws as start().
+  virtual void run(Recording& recording) = 0;
+};
+
+// The ranks of a link where all are of one process, on devices that reach each other's memory:
+// their runs may be recorded, where all ranks record the same ones.
+class LinkedPeers {
+ public:
+  virtual ~LinkedPeers() = default;
+  // Before each of its runs a rank says something, and then learns what every rank has said.
+  virtual void say(uint64_t what) = 0;
+  virtual std::optional<std::vector<uint64_t>> said() = 0;  // none: not all have
+  // For a recording of that run, which sends at most so many parts. Throws Failure (run).
+  virtual std::unique_ptr<RecordingLink> recording(size_t parts) = 0;
+  // This rank cannot record that run: is_given() of the others' recordings throws from now on.
+  virtual void refuse() = 0;
 };
 
 // What ranks tell each other before they make a link.
@@ -116,15 +148,16 @@ struct LinkOffer {
 };
 using LinkId = std::array<char, 128>;
 
-// Of one session, which outlives it. Work is given to the session's own stream. Functions throw
-// Failure of stage run.
+// Of one session, which outlives it. Work is given to the session's own stream, where none is
+// named. Functions throw Failure of stage run.
 class RankDevice {
  public:
   virtual ~RankDevice() = default;
-  virtual void copy(const RowCopy& rows) = 0;
-  virtual void clear(void* memory, size_t bytes) = 0;
+  virtual void copy(const RowCopy& rows, void* stream = nullptr) = 0;
+  virtual void clear(void* memory, size_t bytes, void* stream = nullptr) = 0;
   // To page-locked memory; returns at once.
   virtual void copy_to_host(void* host, const void* device, size_t bytes) = 0;
+  virtual size_t memory_bytes() = 0;                 // of the device, used and free
   virtual void* take_host_memory(size_t bytes) = 0;  // page-locked
   virtual void give_back_host_memory(void* memory) noexcept = 0;
 

@@ -9,6 +9,7 @@
 #include "runtime/engine/launch/memory_plan.h"
 #include "runtime/engine/launch/strided_copy.h"
 #include "runtime/ranks/device/device_store.h"
+#include "runtime/ranks/device/rank_replays.h"
 #include "runtime/ranks/host_store.h"
 #include "runtime/ranks/kept.h"
 
@@ -48,7 +49,9 @@ RankExecutable::RankExecutable(const std::shared_ptr<Engine>& engine,
     executables_.push_back(compile_bound(engine, source, segment.program, std::move(strides)));
     check_memory_limit(*executables_.back(), Stage::compile, memory_.bytes);
   }
-  if (engine->session() != nullptr) plan_ = std::make_unique<const DevicePlan>(*this);
+  if (engine->session() == nullptr) return;
+  plan_ = std::make_unique<const DevicePlan>(*this);
+  replays_ = std::make_unique<RankReplays>(*this, *plan_);
 }
 RankExecutable::~RankExecutable() = default;
 
@@ -233,18 +236,25 @@ void RankExecutable::run(Transport& transport, const std::shared_ptr<DeviceEnd>&
                          const std::vector<TensorView>& inputs,
                          const std::vector<TensorView>& outputs, double* given_ns) const {
   auto begin = std::chrono::steady_clock::now();
+  auto given = [&] {
+    std::chrono::duration<double, std::nano> now = std::chrono::steady_clock::now() - begin;
+    if (given_ns != nullptr) *given_ns = now.count();
+  };
+  auto work = [&](RankStore& elements) {
+    Run(*this, elements, transport.rank(), inputs, outputs).run(outputs);
+  };
   std::shared_ptr<HostStore> host;
   std::shared_ptr<RankStore> store;
   try {
     if (plan_) {
       internal_check(device != nullptr, "ranks: a run without its device");
+      if (replays_->run(transport, device, inputs, outputs, work, given)) return;
       store = std::make_shared<DeviceStore>(*this, *plan_, transport, device);
     } else {
       store = host = std::make_shared<HostStore>(*this, transport, arena());
     }
-    Run(*this, *store, transport.rank(), inputs, outputs).run(outputs);
-    std::chrono::duration<double, std::nano> given = std::chrono::steady_clock::now() - begin;
-    if (given_ns != nullptr) *given_ns = given.count();
+    work(*store);
+    given();
     store->finish();
   } catch (const std::exception& error) {
     if (store) store->stop(error.what());

@@ -28,6 +28,7 @@ std::vector<TensorView> views_of(std::vector<HostTensor>& tensors);
 Overlap overlap_on(const Engine& engine, Overlap wanted, bool linked);
 
 class DevicePlan;
+class RankReplays;
 class RankStore;
 
 class RankExecutable {
@@ -89,6 +90,7 @@ class RankExecutable {
   IdVector<TensorId, std::optional<PlacedPart>> placed_;
   std::vector<std::vector<BoxLevels>> own_copies_;  // of each exchange
   std::unique_ptr<const DevicePlan> plan_;          // null without a device
+  std::unique_ptr<RankReplays> replays_;            // with it
   mutable std::mutex mutex_;
   mutable std::unique_ptr<HostMemory> spare_;  // the arena of a run that is over
 };

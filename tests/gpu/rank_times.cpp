@@ -1,8 +1,7 @@
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
-#include <exception>
-#include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -10,11 +9,10 @@
 
 #include "backends/cuda/cuda_backend.h"
 #include "core/language/tile/tile.h"
-#include "runtime/engine/launch/device_run.h"
 #include "runtime/ranks/rank_mesh.h"
-#include "runtime/transport/local_transport.h"
 #include "tests/executors/run_backends.h"
 #include "tests/gpu/ranks.h"
+#include "tests/ranks/device_ranks.h"
 
 namespace tile::test {
 namespace {
@@ -61,46 +59,29 @@ std::vector<InputType> types_of(const Case& what) {
   return types;
 }
 
-// A tensor of random numbers in the engine's memory.
-class OnDevice {
- public:
-  OnDevice(Engine& engine, DType type, const Shape& shape, uint32_t seed)
-      : memory_(*engine.session(), static_cast<size_t>(element_count(shape)) * byte_size(type),
-                nullptr),
-        view_{memory_.data(), type, shape, {}, Memory::device, engine.ordinal()} {
-    // Of both signs, between a half and two; f32 as pairs of those, of which the last one counts.
-    std::vector<uint16_t> bits(static_cast<size_t>(element_count(shape)) * byte_size(type) /
-                               sizeof(uint16_t));
-    std::minstd_rand random(seed);
-    for (uint16_t& b : bits) b = static_cast<uint16_t>(0x3F00 ^ (random() >> 8 & 0x80FF));
-    engine.session()->copy_in(memory_.data(), bits.data(), bits.size() * sizeof(uint16_t), nullptr);
-    engine.session()->finish();
-  }
-  const TensorView& view() const { return view_; }
-
- private:
-  DeviceMemory memory_;
-  TensorView view_;
-};
-using Tensors = std::vector<std::unique_ptr<OnDevice>>;
-
-std::vector<TensorView> views_of(const Tensors& tensors) {
-  std::vector<TensorView> views;
-  for (const auto& tensor : tensors) views.push_back(tensor->view());
-  return views;
+// Random numbers in the engine's memory.
+std::unique_ptr<TensorOnDevice> random_tensor(Engine& engine, DType type, const Shape& shape,
+                                              size_t seed) {
+  auto tensor = std::make_unique<TensorOnDevice>(engine, type, shape);
+  // Of both signs, between a half and two; f32 as pairs of those, of which the last one counts.
+  std::vector<uint16_t> bits(static_cast<size_t>(element_count(shape)) * byte_size(type) /
+                             sizeof(uint16_t));
+  std::minstd_rand random(static_cast<uint32_t>(seed));
+  for (uint16_t& b : bits) b = static_cast<uint16_t>(0x3F00 ^ (random() >> 8 & 0x80FF));
+  tensor->set(bits.data());
+  return tensor;
 }
 
 // The median time of a run, in milliseconds, on one GPU.
 double alone(const std::shared_ptr<Engine>& engine, const Case& what) {
-  Tensors inputs, outputs;
+  TensorsOnDevice inputs, outputs;
   for (const Shape& shape : what.alone) {
-    auto seed = static_cast<uint32_t>(inputs.size() + 1);
-    inputs.push_back(std::make_unique<OnDevice>(*engine, what.type, shape, seed));
+    inputs.push_back(random_tensor(*engine, what.type, shape, inputs.size() + 1));
   }
   std::vector<TensorView> given = views_of(inputs);
   auto program = std::make_shared<LoadedProgram>(engine, program_of(what));
   std::shared_ptr<const Executable> e = program->executable(std::span<const TensorView>(given));
-  outputs.push_back(std::make_unique<OnDevice>(*engine, what.type, e->output(0).shape, 9));
+  outputs.push_back(std::make_unique<TensorOnDevice>(*engine, what.type, e->output(0).shape));
   std::vector<TensorView> results = views_of(outputs);
   std::vector<double> ms;
   for (int i = 0; i < kWarm + kRuns; ++i) {
@@ -119,79 +100,68 @@ struct Measured {
 };
 using MeasuredRank = std::array<Measured, std::size(kOverlaps)>;
 
-class Ranks {
+// Ranks leave it together, within less than a thread takes to be woken.
+class StartingLine {
  public:
-  explicit Ranks(size_t count) : axes_(mesh_of("x=" + std::to_string(count), "mesh")) {
-    for (std::unique_ptr<Transport>& end : local_transports(count, kRankTimeoutSeconds)) {
-      meshes_.push_back(std::make_shared<RankMesh>(axes_, std::move(end)));
-      engines_.push_back(test_engine("cuda:" + std::to_string(engines_.size())));
-    }
+  explicit StartingLine(size_t ranks) : ranks_(ranks) {}
+  void wait() {
+    size_t all = (arrived_++ / ranks_ + 1) * ranks_;
+    while (arrived_ < all && !failed_) std::this_thread::yield();
   }
-  const std::vector<std::shared_ptr<Engine>>& engines() const { return engines_; }
-
-  std::vector<MeasuredRank> measure(const Case& what) {
-    std::vector<MeasuredRank> all(engines_.size());
-    on_each([&](size_t r) { all[r] = times_of(r, what); });
-    return all;
-  }
+  void fail() { failed_ = true; }
 
  private:
-  void on_each(const std::function<void(size_t)>& work) {
-    std::vector<std::exception_ptr> errors(engines_.size());
-    std::vector<std::thread> threads;
-    for (size_t r = 0; r < engines_.size(); ++r) {
-      threads.emplace_back([&, r] {
-        try {
-          work(r);
-        } catch (const std::exception& error) {
-          errors[r] = std::current_exception();
-          meshes_[r]->transport().abort(error.what());
-        }
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-    for (const std::exception_ptr& error : errors) {
-      if (error) std::rethrow_exception(error);
-    }
-  }
-
-  MeasuredRank times_of(size_t r, const Case& what) const {
-    Engine& engine = *engines_[r];
-    std::vector<std::unique_ptr<MeshProgram>> programs;
-    for (Overlap overlap : kOverlaps) {
-      MeshProgramOptions options{types_of(what), what.layouts};
-      options.overlap = overlap;
-      programs.push_back(
-          std::make_unique<MeshProgram>(engines_[r], program_of(what), meshes_[r], options));
-    }
-    Tensors inputs, outputs;
-    for (const MeshProgram::Part& part : programs[0]->inputs()) {
-      auto seed = static_cast<uint32_t>(inputs.size() + 1);
-      inputs.push_back(std::make_unique<OnDevice>(engine, part.type, part.boxes[r].shape(), seed));
-    }
-    for (const MeshProgram::Part& part : programs[0]->outputs()) {
-      outputs.push_back(std::make_unique<OnDevice>(engine, part.type, part.boxes[r].shape(), 9));
-    }
-    MeasuredRank measured;
-    for (int i = 0; i < kWarm + kRuns; ++i) {
-      for (size_t o = 0; o < programs.size(); ++o) {
-        meshes_[r]->meet("times");
-        double given_ns = 0;
-        Clock::time_point begin = Clock::now();
-        programs[o]->run(views_of(inputs), views_of(outputs), &given_ns);
-        if (i < kWarm) continue;
-        measured[o].ms.push_back(milliseconds_since(begin));
-        measured[o].given_us.push_back(given_ns / 1000);
-        measured[o].travelling = programs[o]->travelling();
-      }
-    }
-    return measured;
-  }
-
-  Mesh axes_;
-  std::vector<std::shared_ptr<RankMesh>> meshes_;
-  std::vector<std::shared_ptr<Engine>> engines_;
+  size_t ranks_;
+  std::atomic<size_t> arrived_ = 0;
+  std::atomic<bool> failed_ = false;
 };
+
+MeasuredRank times_of(const DeviceRanks& ranks, size_t r, const Case& what, StartingLine& start) {
+  std::vector<std::unique_ptr<MeshProgram>> programs;
+  for (Overlap overlap : kOverlaps) {
+    MeshProgramOptions options{types_of(what), what.layouts};
+    options.overlap = overlap;
+    programs.push_back(
+        std::make_unique<MeshProgram>(ranks.engine(r), program_of(what), ranks.mesh(r), options));
+  }
+  TensorsOnDevice inputs, outputs;
+  Engine& engine = *ranks.engine(r);
+  for (const MeshProgram::Part& part : programs[0]->inputs()) {
+    inputs.push_back(random_tensor(engine, part.type, part.boxes[r].shape(), inputs.size() + 1));
+  }
+  for (const MeshProgram::Part& part : programs[0]->outputs()) {
+    outputs.push_back(std::make_unique<TensorOnDevice>(engine, part.type, part.boxes[r].shape()));
+  }
+  MeasuredRank measured;
+  for (int i = 0; i < kWarm + kRuns; ++i) {
+    for (size_t o = 0; o < programs.size(); ++o) {
+      ranks.mesh(r)->meet("times");
+      start.wait();
+      double given_ns = 0;
+      Clock::time_point begin = Clock::now();
+      programs[o]->run(views_of(inputs), views_of(outputs), &given_ns);
+      if (i < kWarm) continue;
+      measured[o].ms.push_back(milliseconds_since(begin));
+      measured[o].given_us.push_back(given_ns / 1000);
+      measured[o].travelling = programs[o]->travelling();
+    }
+  }
+  return measured;
+}
+
+std::vector<MeasuredRank> measure(const DeviceRanks& ranks, const Case& what) {
+  std::vector<MeasuredRank> all(ranks.count());
+  StartingLine start(ranks.count());
+  ranks.on_each([&](size_t r) {
+    try {
+      all[r] = times_of(ranks, r, what, start);
+    } catch (...) {
+      start.fail();
+      throw;
+    }
+  });
+  return all;
+}
 
 int64_t bytes_moved(const Case& what, size_t ranks) {
   Division parts = divide(*program_of(what), types_of(what),
@@ -256,10 +226,11 @@ int time_ranks(int64_t size) {
     std::cout << "skipped: " << cuda::gpu_count() << " GPUs, and two are needed" << std::endl;
     return 77;
   }
-  Ranks ranks(kRanks);
+  auto engine_of = [](size_t rank) { return test_engine("cuda:" + std::to_string(rank)); };
+  DeviceRanks ranks("x=" + std::to_string(kRanks), kRankTimeoutSeconds, engine_of);
   for (const Case& what : cases_of(size)) {
-    double one = alone(ranks.engines()[0], what);
-    std::cout << line_of(what, one, ranks.measure(what)).dump() << std::endl;
+    double one = alone(ranks.engine(0), what);
+    std::cout << line_of(what, one, measure(ranks, what)).dump() << std::endl;
   }
   return 0;
 }

@@ -15,6 +15,7 @@
 #include "tests/executors/run_backends.h"
 #include "tests/random/agreement/agreement.h"
 #include "tests/random/agreement/gradient_case.h"
+#include "tests/ranks/device_ranks.h"
 
 namespace tile::test {
 namespace {
@@ -23,6 +24,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kMostRanks = 8;
 constexpr size_t kToldFailures = 20;
+// The second run with the same tensors is recorded, further ones are replayed.
+constexpr int kRunsOfTensors = 4;
 constexpr const char* kProduct =
     "function (A[M, L], B[L, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }";
 constexpr const char* kStencil =
@@ -71,6 +74,18 @@ class RankCheck {
     return made;
   }
 
+  // The same for tensors that stay in the GPUs' memory, in one mesh each.
+  const DeviceRanks& on_gpus(const std::string& mesh) {
+    std::unique_ptr<DeviceRanks>& made = meshes_[mesh];
+    auto engine_of = [&](size_t rank) {
+      std::shared_ptr<Engine>& engine = engines_[rank];
+      if (!engine) engine = test_engine("cuda:" + std::to_string(rank));
+      return engine;
+    };
+    if (!made) made = std::make_unique<DeviceRanks>(mesh, kRankTimeoutSeconds, engine_of);
+    return *made;
+  }
+
   void compare(const std::string& kind, const Case& c) {
     std::string wrong;
     try {
@@ -84,9 +99,17 @@ class RankCheck {
         for (int run = 0; run < 2 && wrong.empty(); ++run) {
           wrong = difference(expected, on.run(c.inputs), c.exact);
         }
+        MeshProgramOptions options{c.types, c.layouts};
+        options.overlap = overlap;
+        if (!wrong.empty()) break;
+        for (const auto& outputs : on_gpus(c.mesh).run(source, options, c.inputs, kRunsOfTensors)) {
+          if (wrong.empty()) wrong = difference(expected, outputs, c.exact);
+        }
+        if (!wrong.empty()) wrong = "on tensors in GPUs' memory: " + wrong;
       }
     } catch (const std::exception& error) {
       wrong = error.what();
+      meshes_.erase(c.mesh);  // it may be dead
     }
     ++compared_[kind];
     if (wrong.empty()) return;
@@ -159,6 +182,8 @@ class RankCheck {
 
   std::shared_ptr<Engine> gpus_;
   std::map<size_t, std::shared_ptr<LocalRanks>> ranks_;
+  std::map<size_t, std::shared_ptr<Engine>> engines_;
+  std::map<std::string, std::unique_ptr<DeviceRanks>> meshes_;
   std::map<std::string, size_t> compared_;
   size_t failed_ = 0;
   Json failures_ = Json::array();

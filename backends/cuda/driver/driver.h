@@ -37,7 +37,7 @@ namespace tile::cuda {
                                                   X(cuPointerGetAttribute) X(cuDeviceCanAccessPeer) \
                                                       X(cuStreamCreateWithPriority) \
                                                           X(cuCtxGetStreamPriorityRange) \
-                                                              X(cuStreamWaitEvent)
+                                                              X(cuStreamWaitEvent) X(cuStreamBatchMemOp)
 // clang-format on
 
 class Driver {

@@ -99,7 +99,7 @@ NcclLink::NcclLink(std::shared_ptr<const Nccl> nccl, Session& session, const Lin
       session_(session),
       device_(session.device()),
       driver_(device_->driver()),
-      peers_(PeerRoom::of(id), session, rank, peers) {
+      peers_(PeerRoom::of(id), session, rank, ranks, peers) {
   Current current(*device_);
   NcclId name;
   std::memcpy(name.bytes, id.data(), sizeof name.bytes);

@@ -31,6 +31,7 @@ class NcclLink final : public DeviceLink {
   void await(size_t exchange) override;
   Progress progress() override;
   bool abort(double seconds) noexcept override;
+  LinkedPeers* peers() override { return peers_.recordings(); }
 
  private:
   // An exchange that the device has not been seen to have done. Once it is open its end is not yet

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "backends/cuda/ranks/recorded_link.h"
 #include "core/support/diagnostic.h"
 
 namespace tile::cuda {
@@ -12,51 +13,17 @@ CUdeviceptr address(const void* pointer) { return reinterpret_cast<CUdeviceptr>(
 
 }  // namespace
 
-std::shared_ptr<PeerRoom> PeerRoom::of(const LinkId& id) {
-  static std::mutex mutex;
-  static std::map<LinkId, std::weak_ptr<PeerRoom>> rooms;
-  std::lock_guard lock(mutex);
-  std::erase_if(rooms, [](const auto& room) { return room.second.expired(); });
-  std::shared_ptr<PeerRoom> room = rooms[id].lock();
-  if (!room) rooms[id] = room = std::make_shared<PeerRoom>();
-  return room;
-}
-
-void PeerRoom::offer(size_t sender, size_t receiver, const Part& part) {
-  std::lock_guard lock(mutex_);
-  offered_[{sender, receiver}].push_back(part);
-}
-
-CUevent PeerRoom::taken(size_t sender, size_t receiver) {
-  std::lock_guard lock(mutex_);
-  std::deque<CUevent>& events = taken_[{sender, receiver}];
-  if (events.empty()) return nullptr;
-  CUevent first = events.front();
-  events.pop_front();
-  return first;
-}
-
-std::vector<CUevent> PeerRoom::leave(size_t sender) {
-  std::lock_guard lock(mutex_);
-  for (auto& [pair, parts] : offered_) {
-    if (pair.first == sender) parts.clear();
-  }
-  std::vector<CUevent> left;
-  for (auto& [pair, events] : taken_) {
-    if (pair.first != sender) continue;
-    left.insert(left.end(), events.begin(), events.end());
-    events.clear();
-  }
-  return left;
-}
-
-PeerCopies::PeerCopies(std::shared_ptr<PeerRoom> room, Session& session, size_t rank,
+PeerCopies::PeerCopies(std::shared_ptr<PeerRoom> room, Session& session, size_t rank, size_t ranks,
                        std::set<size_t> peers)
     : room_(std::move(room)),
       session_(session),
       driver_(session.device()->driver()),
       rank_(rank),
-      peers_(std::move(peers)) {}
+      peers_(std::move(peers)) {
+  if (peers_.size() + 1 == ranks) {
+    recordings_ = std::make_unique<PeerRecordings>(room_, session, rank, ranks);
+  }
+}
 
 PeerCopies::~PeerCopies() {
   for (CUevent event : room_->leave(rank_)) driver_.cuEventDestroy_(event);

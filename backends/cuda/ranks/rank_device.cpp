@@ -45,25 +45,33 @@ class CudaRankDevice final : public RankDevice {
   explicit CudaRankDevice(Session& session)
       : session_(session), device_(session.device()), driver_(device_->driver()) {}
 
-  void copy(const RowCopy& c) override {
+  void copy(const RowCopy& c, void* stream) override {
     Current current(*device_);
-    copy_rows(session_, c, stream());
+    copy_rows(session_, c, session_.stream_of(stream));
   }
 
-  void clear(void* memory, size_t bytes) override {
+  void clear(void* memory, size_t bytes, void* stream) override {
     if (bytes == 0) return;
     Current current(*device_);
-    session_.check(driver_.cuMemsetD8Async_(address(memory), 0, bytes, stream()),
+    session_.check(driver_.cuMemsetD8Async_(address(memory), 0, bytes, session_.stream_of(stream)),
                    "clearing device memory");
   }
 
   void copy_to_host(void* host, const void* device, size_t bytes) override {
     if (bytes == 0) return;
     Current current(*device_);
-    session_.check(driver_.cuMemcpyDtoHAsync_(host, address(device), bytes, stream()),
-                   "copying from the device");
+    session_.check(
+        driver_.cuMemcpyDtoHAsync_(host, address(device), bytes, session_.stream_of(nullptr)),
+        "copying from the device");
   }
 
+  size_t memory_bytes() override {
+    CUdevice device = 0;
+    size_t bytes = 0;
+    driver_.check(driver_.cuDeviceGet_(&device, device_->ordinal()), "opening the GPU");
+    driver_.check(driver_.cuDeviceTotalMem_(&bytes, device), "asking for the GPU's memory");
+    return bytes;
+  }
   void* take_host_memory(size_t bytes) override {
     if (bytes == 0) return nullptr;
     Current current(*device_);
@@ -134,8 +142,6 @@ class CudaRankDevice final : public RankDevice {
   }
 
  private:
-  CUstream stream() const { return session_.stream_of(nullptr); }
-
   std::shared_ptr<const Nccl> nccl() {
     std::string why;
     if (!nccl_) nccl_ = Nccl::open(why);

@@ -15,6 +15,9 @@ namespace {
 // [measured] Ending NCCL's communicators takes some 0.1 s; one that hangs is left alone.
 constexpr double kAbortSeconds = 5;
 constexpr std::chrono::microseconds kPause(200);  // between two looks at a link that is made
+// [guide] Recordings keep at most such a part of a device's memory.
+constexpr size_t kRecordedShare = 16;
+constexpr uintptr_t kTensor = 16;  // of a tensor that launches take where it is
 
 using Clock = std::chrono::steady_clock;
 
@@ -76,7 +79,9 @@ class Connecting {
       if (!is_made(*link)) fail(Stage::run, "nccl", {}, "NCCL did not connect the GPUs in time");
     };
     if (!all_do(make, "making of a link", why)) return why;
-    end.take_link(std::move(link));
+    char own = link->peers() != nullptr ? 1 : 0;
+    std::vector<char> all = told_by_all(transport_, own, "offer of recordings");
+    end.take_link(std::move(link), std::ranges::count(all, 0) == 0);
     return "";
   }
 
@@ -138,7 +143,10 @@ class Connecting {
 }  // namespace
 
 DeviceEnd::DeviceEnd(std::shared_ptr<Engine> engine)
-    : engine_(std::move(engine)), device_(cuda::rank_device(*engine_->session())) {}
+    : engine_(std::move(engine)),
+      device_(cuda::rank_device(*engine_->session())),
+      room_for_recordings_(std::make_shared<std::atomic<int64_t>>(
+          static_cast<int64_t>(device_->memory_bytes() / kRecordedShare))) {}
 DeviceEnd::~DeviceEnd() { device_->give_back_host_memory(staging_); }
 
 std::byte* DeviceEnd::staging(size_t bytes) {
@@ -148,6 +156,18 @@ std::byte* DeviceEnd::staging(size_t bytes) {
   staging_ = static_cast<std::byte*>(device_->take_host_memory(bytes));
   staged_ = bytes;
   return staging_;
+}
+
+std::shared_ptr<const void> DeviceEnd::room_for_recording(size_t bytes) {
+  auto count = static_cast<int64_t>(bytes);
+  auto give_back = [count, left = room_for_recordings_](const void*) { *left += count; };
+  std::shared_ptr<const void> taken(room_for_recordings_.get(), give_back);
+  return room_for_recordings_->fetch_sub(count) >= count ? taken : nullptr;
+}
+
+bool DeviceEnd::takes_in_place(const TensorView& view) const {
+  return view.memory == Memory::device && reinterpret_cast<uintptr_t>(view.data) % kTensor == 0 &&
+         (link_ == nullptr || device_->may_send(view.data));
 }
 
 bool DeviceEnd::abort() noexcept {

@@ -52,12 +52,12 @@ void located(Span where, Work&& work) {
 }  // namespace
 
 void DeviceExchanges::mark(Span where) {
-  located(where, [&] { end_.link()->mark(); });
+  located(where, [&] { link_->mark(); });
 }
 
 std::optional<size_t> DeviceExchanges::exchange(const LinkExchange& parts, LinkManner how,
                                                 const std::string& what, Span where) {
-  if (end_.link() == nullptr) {
+  if (link_ == nullptr) {
     located(where, [&] { staged(parts, what); });
     return std::nullopt;
   }
@@ -71,7 +71,7 @@ std::optional<size_t> DeviceExchanges::exchange(const LinkCollective& collective
 
 void DeviceExchanges::await(size_t number, Span where) {
   settle();
-  located(where, [&] { end_.link()->await(number); });
+  located(where, [&] { link_->await(number); });
 }
 
 size_t DeviceExchanges::started(const std::function<size_t(DeviceLink&)>& start, LinkLane lane,
@@ -80,7 +80,7 @@ size_t DeviceExchanges::started(const std::function<size_t(DeviceLink&)>& start,
   if (end_.is_dead()) {
     fail(Stage::run, "rank", where, "the mesh failed before the " + what);
   }
-  DeviceLink& link = *end_.link();
+  DeviceLink& link = *link_;
   if (started_.empty()) before_ = link.progress().done;
   started_.push_back({what, where});
   size_t number = 0;
@@ -94,18 +94,18 @@ void DeviceExchanges::look() {
   if (!unsettled_) return;
   bool given = false;
   located(unsettled_->where,
-          [&] { given = of_link(*unsettled_, [&] { return end_.link()->is_given(); }); });
+          [&] { given = of_link(*unsettled_, [&] { return link_->is_given(); }); });
   if (given) unsettled_.reset();
 }
 
 void DeviceExchanges::settle() {
   if (!unsettled_) return;
-  wait(*unsettled_, [&] { return end_.link()->is_given(); }, [] { return false; });
+  wait(*unsettled_, [&] { return link_->is_given(); }, [] { return false; });
   unsettled_.reset();
 }
 
 void DeviceExchanges::before_kernels(size_t count) {
-  if (started_.empty()) return;
+  if (started_.empty() || records_) return;
   queued_ += count;
   if (queued_ <= kMostQueued) return;
   finish();
@@ -115,7 +115,7 @@ void DeviceExchanges::before_kernels(size_t count) {
 void DeviceExchanges::finish() {
   if (started_.empty()) return;
   settle();
-  DeviceLink& link = *end_.link();
+  DeviceLink& link = *link_;
   DeviceLink::Progress seen{before_, before_};
   auto look = [&] {
     DeviceLink::Progress now = link.progress();
@@ -125,7 +125,7 @@ void DeviceExchanges::finish() {
     return moved;
   };
   while (seen.done < before_ + started_.size()) {
-    const Started& first = started_[seen.done - before_];
+    const Named& first = started_[seen.done - before_];
     size_t done = seen.done;
     wait(first, [&] { return seen.done > done; }, look);
   }
@@ -133,7 +133,25 @@ void DeviceExchanges::finish() {
   queued_ = 0;
 }
 
-void DeviceExchanges::wait(const Started& of, const std::function<bool()>& is_over,
+std::vector<uint64_t> DeviceExchanges::said_by_all(LinkedPeers& peers, uint64_t own,
+                                                   const Named& first) {
+  std::optional<std::vector<uint64_t>> all;
+  auto is_over = [&] {
+    all = peers.said();
+    return all.has_value();
+  };
+  peers.say(own);
+  wait(first, is_over, [] { return false; });
+  return std::move(*all);
+}
+
+void DeviceExchanges::finish_replay(std::vector<Named> exchanges) {
+  started_ = std::move(exchanges);
+  before_ = 0;
+  finish();
+}
+
+void DeviceExchanges::wait(const Named& of, const std::function<bool()>& is_over,
                            const std::function<bool()>& moves) {
   Clock::time_point begin = Clock::now(), moved = begin, asked = begin;
   const std::chrono::duration<double> timeout(transport_.timeout());
@@ -156,7 +174,7 @@ void DeviceExchanges::wait(const Started& of, const std::function<bool()>& is_ov
 }
 
 // What the link answers. It may fail because another rank's end did: then that rank says why.
-bool DeviceExchanges::of_link(const Started& of, const std::function<bool()>& question) {
+bool DeviceExchanges::of_link(const Named& of, const std::function<bool()>& question) {
   try {
     return question();
   } catch (const Failure& failure) {
@@ -168,7 +186,7 @@ bool DeviceExchanges::of_link(const Started& of, const std::function<bool()>& qu
 }
 
 // Ranks that fail say so over the transport.
-void DeviceExchanges::look_around(const Started& of) {
+void DeviceExchanges::look_around(const Named& of) {
   Control* control = current_control();
   if (control != nullptr && control->is_over()) throw control->reason(of.where);
   std::vector<std::pair<size_t, std::string>> words = transport_.last_words(0);
@@ -180,7 +198,7 @@ void DeviceExchanges::look_around(const Started& of) {
 
 // A device does not say whom it waits for. All ranks that wait in vain say that they do; the first
 // one that does not is who is missing.
-void DeviceExchanges::fail_without_answer(const Started& of) {
+void DeviceExchanges::fail_without_answer(const Named& of) {
   double seconds = transport_.timeout();
   transport_.abort(kNoAnswer + seconds_text(seconds) + " s in the " + of.what);
   std::vector<bool> heard(transport_.ranks());

@@ -15,8 +15,17 @@ namespace tile {
 
 class DeviceExchanges {
  public:
-  // Both must outlive this.
-  DeviceExchanges(Transport& transport, DeviceEnd& end) : transport_(transport), end_(end) {}
+  // An exchange, for errors: what it is, and where in the program's text it belongs.
+  struct Named {
+    std::string what;
+    Span where;
+  };
+  // Both must outlive this. `recorded`: takes the place of the end's link, for a recording.
+  DeviceExchanges(Transport& transport, DeviceEnd& end, RecordingLink* recorded = nullptr)
+      : transport_(transport),
+        end_(end),
+        link_(recorded != nullptr ? recorded : end.link()),
+        records_(recorded != nullptr) {}
 
   // The next exchange beside comes behind what the session's own stream was given until now.
   void mark(Span where);
@@ -39,31 +48,36 @@ class DeviceExchanges {
   void before_kernels(size_t count);
   // Waits until all exchanges are done.
   void finish();
+  // Until the device was given all of what was started.
+  void settle();
+
+  // What all ranks say before the run whose first exchange this is, once they have said it.
+  std::vector<uint64_t> said_by_all(LinkedPeers& peers, uint64_t own, const Named& first);
+  // The exchanges that a recording has been given.
+  const std::vector<Named>& started() const { return started_; }
+  // Waits until these ones of a recording that runs are done, and with them the recording.
+  void finish_replay(std::vector<Named> exchanges);
 
  private:
-  struct Started {
-    std::string what;
-    Span where;
-  };
   size_t started(const std::function<size_t(DeviceLink&)>& start, LinkLane lane,
                  const std::string& what, Span where);
   void staged(const LinkExchange& parts, const std::string& what);
   void copy(std::span<const RowCopy> copies);
-  // Until the device was given all of what was started.
-  void settle();
   // Until `is_over`; `moves` says whether anything has changed since it was asked.
-  void wait(const Started& of, const std::function<bool()>& is_over,
+  void wait(const Named& of, const std::function<bool()>& is_over,
             const std::function<bool()>& moves);
-  bool of_link(const Started& of, const std::function<bool()>& question);
-  void look_around(const Started& of);
-  [[noreturn]] void fail_without_answer(const Started& of);
+  bool of_link(const Named& of, const std::function<bool()>& question);
+  void look_around(const Named& of);
+  [[noreturn]] void fail_without_answer(const Named& of);
 
   Transport& transport_;
   DeviceEnd& end_;
-  std::vector<Started> started_;      // over the link
-  std::optional<Started> unsettled_;  // the last of them, until the device was given all of it
-  size_t before_ = 0;                 // exchanges that the link had done before this run
-  size_t queued_ = 0;                 // kernels since all exchanges were done
+  DeviceLink* link_;  // null: parts go through the host's memory
+  bool records_;
+  std::vector<Named> started_;      // over the link
+  std::optional<Named> unsettled_;  // the last of them, until the device was given all of it
+  size_t before_ = 0;               // exchanges that the link had done before this run
+  size_t queued_ = 0;               // kernels since all exchanges were done
 };
 
 }  // namespace tile

@@ -12,7 +12,7 @@ namespace tile {
 namespace {
 
 constexpr size_t kAlignment = 256;  // of memory for a segment's temporaries
-constexpr uintptr_t kTensor = 16;   // of a tensor that launches take where it is
+constexpr size_t kTensor = 16;      // of what a thread loads at once
 // A sort is many kernels: before one the stream is to hold nothing that may wait.
 constexpr size_t kSortKernels = 512;
 
@@ -132,14 +132,18 @@ std::vector<DevicePlan::Step> DevicePlan::steps_of(const Exchange& what,
 }
 
 DeviceStore::DeviceStore(const RankExecutable& of, const DevicePlan& plan, Transport& transport,
-                         std::shared_ptr<DeviceEnd> end)
+                         std::shared_ptr<DeviceEnd> end, const RecordedRun& recorded)
     : of_(of),
       plan_(plan),
       transport_(transport),
       end_(std::move(end)),
-      exchanges_(transport, *end_) {
-  size_t bytes = std::max<size_t>(plan.arena_bytes() + plan.workspace_bytes(), 1);
-  memory_ = std::make_unique<DeviceMemory>(session(), bytes, nullptr);
+      recorded_(recorded),
+      arena_(recorded.memory),
+      exchanges_(transport, *end_, recorded.link) {
+  if (arena_ == nullptr) {
+    memory_ = std::make_unique<DeviceMemory>(session(), plan.bytes(), nullptr);
+    arena_ = memory_->data();
+  }
   if (end_->link() == nullptr) end_->staging(plan.staging_bytes());
 }
 
@@ -149,13 +153,8 @@ std::byte* DeviceStore::temporary(size_t bytes) {
   return temporaries_.back()->data();
 }
 
-bool DeviceStore::in_place(const TensorView& view) const {
-  return view.memory == Memory::device && reinterpret_cast<uintptr_t>(view.data) % kTensor == 0 &&
-         (end_->link() == nullptr || end_->device().may_send(view.data));
-}
-
 std::byte* DeviceStore::bring_in(const TensorView& input) {
-  if (in_place(input)) return static_cast<std::byte*>(input.data);
+  if (end_->takes_in_place(input)) return static_cast<std::byte*>(input.data);
   size_t bytes = byte_count(input);
   std::byte* memory = temporary(bytes);
   if (input.memory == Memory::device) {
@@ -167,13 +166,13 @@ std::byte* DeviceStore::bring_in(const TensorView& input) {
 }
 
 std::byte* DeviceStore::make_room(const TensorView& output) {
-  if (in_place(output)) return static_cast<std::byte*>(output.data);
+  if (end_->takes_in_place(output)) return static_cast<std::byte*>(output.data);
   outputs_.push_back({output, temporary(byte_count(output))});
   return outputs_.back().data;
 }
 
 void DeviceStore::copy(std::byte* to, const std::byte* from, size_t bytes) {
-  session().copy(to, from, bytes, nullptr);
+  session().copy(to, from, bytes, recorded_.stream);
 }
 
 void DeviceStore::run_segment(size_t segment, std::vector<TensorView> inputs,
@@ -186,7 +185,8 @@ void DeviceStore::run_segment(size_t segment, std::vector<TensorView> inputs,
     }
   }
   RunOptions options;
-  options.memory = memory_->data() + plan_.arena_bytes();
+  options.memory = arena_ + plan_.arena_bytes();
+  options.stream = recorded_.stream;
   tile::run(*of_.executables()[segment], inputs, outputs, options);
   give_waiting();
   exchanges_.look();
@@ -305,6 +305,7 @@ void DeviceStore::combine(size_t exchange, const Moved& what) {
   size_t width = byte_size(of_.program().program.tensors[program.result].type);
   LaunchOptions launching;
   launching.session = &session();
+  launching.stream = recorded_.stream;
   for (const DevicePlan::Step& step : plan_.steps(exchange)) {
     const std::byte* part = what.arrived[step.part];
     if (part == nullptr) continue;
@@ -318,8 +319,14 @@ void DeviceStore::combine(size_t exchange, const Moved& what) {
     }
     std::vector<RowCopy> copies = copies_to_tensor(step.levels, width, part, what.result);
     exchanges_.before_kernels(copies.size());
-    for (const RowCopy& copy : copies) end_->device().copy(copy);
+    for (const RowCopy& copy : copies) end_->device().copy(copy, recorded_.stream);
   }
+}
+
+std::vector<DeviceExchanges::Named> DeviceStore::end_of_recording() {
+  give_waiting();
+  exchanges_.settle();
+  return exchanges_.started();
 }
 
 void DeviceStore::finish() {

@@ -1,6 +1,7 @@
 // Runs of ranks in a device's memory.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -30,8 +31,8 @@ class DevicePlan {
   const std::vector<Step>& steps(size_t exchange) const { return steps_[exchange]; }
   std::byte* constant(TensorId id) const { return constants_.at(id.index())->data(); }
   size_t kernels(size_t segment) const { return kernels_[segment]; }
+  size_t bytes() const { return std::max<size_t>(arena_bytes_ + workspace_bytes_, 1); }
   size_t arena_bytes() const { return arena_bytes_; }
-  size_t workspace_bytes() const { return workspace_bytes_; }
   size_t staging_bytes() const { return staging_bytes_; }
 
  private:
@@ -49,18 +50,27 @@ class DevicePlan {
   size_t staging_bytes_ = 0;    // the most that an exchange moves
 };
 
+// What a run has that is recorded: as much memory as the plan says, and all tensors in place.
+struct RecordedRun {
+  void* stream = nullptr;
+  std::byte* memory = nullptr;
+  RecordingLink* link = nullptr;
+};
+
 class DeviceStore final : public RankStore {
  public:
   // Takes the memory that the run needs, so that nothing is allocated while exchanges are under
   // way.
   DeviceStore(const RankExecutable& of, const DevicePlan& plan, Transport& transport,
-              std::shared_ptr<DeviceEnd> end);
+              std::shared_ptr<DeviceEnd> end, const RecordedRun& recorded = {});
 
-  std::byte* arena() override { return memory_->data(); }
+  std::byte* arena() override { return arena_; }
   std::byte* bring_in(const TensorView& input) override;
   std::byte* make_room(const TensorView& output) override;
   std::byte* constant(TensorId id) override { return plan_.constant(id); }
-  void clear(std::byte* at, size_t bytes) override { end_->device().clear(at, bytes); }
+  void clear(std::byte* at, size_t bytes) override {
+    end_->device().clear(at, bytes, recorded_.stream);
+  }
   void copy(std::byte* to, const std::byte* from, size_t bytes) override;
   void run_segment(size_t segment, std::vector<TensorView> inputs,
                    std::vector<TensorView> outputs) override;
@@ -71,13 +81,15 @@ class DeviceStore final : public RankStore {
   void finish() override;
   void stop(const std::string&) noexcept override {}
   bool let_go() noexcept override;
+  // The recording was given everything; returns its exchanges.
+  std::vector<DeviceExchanges::Named> end_of_recording();
 
  private:
   DeviceSession& session() const { return *end_->engine().session(); }
-  bool in_place(const TensorView& view) const;
-  // Of an exchange over the link.
+  // Of an exchange over the link; recordings exchange parts only.
   std::optional<Collective> collective_of(size_t exchange) const {
-    return end_->link() == nullptr ? std::nullopt : of_.collective(exchange);
+    bool is_own = end_->link() != nullptr && recorded_.link == nullptr;
+    return is_own ? of_.collective(exchange) : std::nullopt;
   }
   std::byte* temporary(size_t bytes);
   bool travels(size_t exchange) const {
@@ -103,7 +115,9 @@ class DeviceStore final : public RankStore {
   const DevicePlan& plan_;
   Transport& transport_;
   std::shared_ptr<DeviceEnd> end_;
+  const RecordedRun recorded_;
   std::unique_ptr<DeviceMemory> memory_;  // the arena, then what segments work in
+  std::byte* arena_ = nullptr;            // there, or in a recording's memory
   std::vector<std::unique_ptr<DeviceMemory>> temporaries_;
   struct Output {
     TensorView view;

@@ -68,13 +68,17 @@ bool records(CUstream stream) {
   std::lock_guard lock(state().mutex);
   return state().recording.contains(stream);
 }
+bool is_behind(CUstream stream) {
+  auto queue = state().queues.find(stream);
+  return state().late || (queue != state().queues.end() && !queue->second.empty());
+}
 void give(CUstream stream, const std::function<void()>& work) {
   std::lock_guard lock(state().mutex);
   auto it = state().recording.find(stream);
   if (it != state().recording.end()) {
-    it->second.push_back(work);
-  } else if (state().late) {
-    state().queues[stream].push_back({work, nullptr, nullptr, 0});
+    it->second->all.push_back({stream, work, nullptr, nullptr, nullptr});
+  } else if (is_behind(stream)) {
+    state().queues[stream].push_back({work, nullptr, nullptr, 0, nullptr});
   } else {
     work();
   }
@@ -85,7 +89,9 @@ bool step() {
   for (auto& [stream, queue] : state().queues) {
     if (queue.empty()) continue;
     const Queued& first = queue.front();
-    if (!first.awaits || first.awaits->reached >= first.record) ready.push_back(&queue);
+    bool waits = (first.awaits && first.awaits->reached < first.record) ||
+                 (first.is_there && !first.is_there());
+    if (!waits) ready.push_back(&queue);
   }
   if (ready.empty()) return false;
   std::deque<Queued>& queue = *ready[state().random() % ready.size()];
@@ -113,8 +119,15 @@ void run_all() {
   for (void* memory : freed) drop_memory(memory);
 }
 void run_all_of(CUstream stream) {
-  std::lock_guard lock(state().mutex);
-  run_until([=] { return state().queues[stream].empty(); });
+  for (;;) {
+    {
+      std::lock_guard lock(state().mutex);
+      auto is_done = [=] { return state().queues[stream].empty(); };
+      run_until(is_done);
+      if (is_done()) return;
+    }
+    std::this_thread::yield();  // another thread's stream writes what this one waits for
+  }
 }
 CUresult drop_memory(void* data) {
   {

@@ -38,12 +38,25 @@ struct Trace {
 struct Event {
   uint64_t recorded = 0, reached = 0;
 };
-// What a stream has still to do, where streams run late: work, or to wait for a record of an event,
-// or to reach one.
+// What a stream has still to do, where streams run late or wait for memory: work, or to wait for a
+// record of an event or for a value in memory, or to reach an event.
 struct Queued {
   std::function<void()> work;
   std::shared_ptr<Event> awaits, reaches;
   uint64_t record = 0;
+  std::function<bool()> is_there;  // the value
+};
+// What streams record together: each piece of work belongs to one of them, and events order them.
+struct Recorded {
+  CUstream stream = nullptr;
+  std::function<void()> work;
+  std::function<bool()> is_there;
+  CUevent awaits = nullptr, reaches = nullptr;
+};
+struct Graph {
+  CUstream origin = nullptr;
+  std::set<CUstream> streams;
+  std::vector<Recorded> all;
 };
 
 struct State {
@@ -70,10 +83,11 @@ struct State {
   std::mt19937 random;
   std::map<CUstream, std::deque<Queued>> queues;
   std::map<CUevent, std::shared_ptr<Event>> events;
-  std::vector<void*> freed;  // memory of streams that run late, until all is done
-  using Work = std::vector<std::function<void()>>;
-  std::map<CUstream, Work> recording;  // streams that record
-  std::map<void*, Work> graphs;        // and what was recorded
+  uintptr_t next_branch = 1;  // of streams of recordings that run
+  std::vector<void*> freed;   // memory of streams that run late, until all is done
+  std::map<CUstream, std::shared_ptr<Graph>> recording;       // streams that record
+  std::map<CUevent, std::shared_ptr<Graph>> recorded_events;  // that were recorded there
+  std::map<void*, std::shared_ptr<const Graph>> graphs;       // and what was recorded
   // What was allocated in streams that record, and now is a graph's for all its runs.
   std::map<void*, std::vector<void*>> memory_of_graphs;
 };
@@ -105,6 +119,8 @@ std::vector<CUcontext>& contexts_of_thread();
 CUcontext current_context();
 
 bool records(CUstream stream);
+// Whether what the stream is given comes later; under the lock.
+bool is_behind(CUstream stream);
 // Does the work, or records it where the stream does, or keeps it where streams run late. It is
 // done under the lock.
 void give(CUstream stream, const std::function<void()>& work);
@@ -114,7 +130,7 @@ CUresult drop_memory(void* data);
 bool step();
 void run_until(const std::function<bool()>& is_over);
 bool is_reached(CUevent event);
-// Everything, or what a stream has to do; without the lock.
+// Everything that need not wait for a value, or all that a stream has to do; without the lock.
 void run_all();
 void run_all_of(CUstream stream);
 

@@ -11,7 +11,7 @@ namespace {
 
 bool runs_late(CUstream stream) {
   std::lock_guard lock(state().mutex);
-  return state().late && !state().recording.contains(stream);
+  return is_behind(stream) && !state().recording.contains(stream);
 }
 size_t size_of(void* memory) {
   std::lock_guard lock(state().mutex);

@@ -153,7 +153,7 @@ TEST_F(MeshesOfGpus, BoxesAreUsedInTheGpusMemory) {
   }
   EXPECT_EQ(fake_driver().calls("cuMemcpyHtoDAsync"), in);
   EXPECT_EQ(fake_driver().calls("cuMemcpyDtoHAsync"), out);
-  EXPECT_EQ(fake_nccl().calls("ncclSend"), 4);
+  EXPECT_EQ(fake_nccl().calls("ncclSend"), 2) << "of the first run; the second one is recorded";
 }
 
 TEST_F(MeshesOfGpus, BoxesMayBeInTheHostsMemory) {

@@ -1,0 +1,98 @@
+#include "backends/cuda/ranks/peer_room.h"
+
+#include <utility>
+
+namespace tile::cuda {
+
+std::shared_ptr<PeerRoom> PeerRoom::of(const LinkId& id) {
+  static std::mutex mutex;
+  static std::map<LinkId, std::weak_ptr<PeerRoom>> rooms;
+  std::lock_guard lock(mutex);
+  std::erase_if(rooms, [](const auto& room) { return room.second.expired(); });
+  std::shared_ptr<PeerRoom> room = rooms[id].lock();
+  if (!room) rooms[id] = room = std::make_shared<PeerRoom>();
+  return room;
+}
+
+void PeerRoom::offer(size_t sender, size_t receiver, const Part& part) {
+  std::lock_guard lock(mutex_);
+  offered_[{sender, receiver}].push_back(part);
+}
+
+CUevent PeerRoom::taken(size_t sender, size_t receiver) {
+  std::lock_guard lock(mutex_);
+  std::deque<CUevent>& events = taken_[{sender, receiver}];
+  if (events.empty()) return nullptr;
+  CUevent first = events.front();
+  events.pop_front();
+  return first;
+}
+
+std::vector<CUevent> PeerRoom::leave(size_t sender) {
+  std::lock_guard lock(mutex_);
+  for (auto& [pair, parts] : offered_) {
+    if (pair.first == sender) parts.clear();
+  }
+  std::vector<CUevent> left;
+  for (auto& [pair, events] : taken_) {
+    if (pair.first != sender) continue;
+    left.insert(left.end(), events.begin(), events.end());
+    events.clear();
+  }
+  return left;
+}
+
+std::optional<PeerRoom::Part> PeerRoom::take_recorded(size_t sender, size_t receiver) {
+  std::lock_guard lock(mutex_);
+  std::deque<Part>& parts = offered_[{sender, receiver}];
+  if (parts.empty()) return std::nullopt;
+  Part part = std::move(parts.front());
+  parts.pop_front();
+  return part;
+}
+
+void PeerRoom::say(size_t rank, uint64_t run, uint64_t what) {
+  std::lock_guard lock(mutex_);
+  said_[run % 2][rank] = {run, what};
+}
+
+std::optional<std::vector<uint64_t>> PeerRoom::said(uint64_t run, size_t ranks) const {
+  std::lock_guard lock(mutex_);
+  std::vector<uint64_t> all;
+  for (const auto& [rank, one] : said_[run % 2]) {
+    if (one.first == run) all.push_back(one.second);
+  }
+  if (all.size() < ranks) return std::nullopt;
+  return all;
+}
+
+void PeerRoom::withdraw(size_t sender) {
+  std::lock_guard lock(mutex_);
+  for (auto& [pair, parts] : offered_) {
+    if (pair.first == sender)
+      std::erase_if(parts, [](const Part& p) { return p.signals != nullptr; });
+  }
+}
+void PeerRoom::refuse(uint64_t run) {
+  std::lock_guard lock(mutex_);
+  refused_ = run;
+}
+bool PeerRoom::is_refused(uint64_t run) const {
+  std::lock_guard lock(mutex_);
+  return refused_ == run;
+}
+
+void PeerRoom::begin_replay(size_t rank) {
+  std::lock_guard lock(mutex_);
+  replaying_.insert(rank);
+}
+void PeerRoom::end_replay(size_t rank) {
+  std::lock_guard lock(mutex_);
+  replaying_.erase(rank);
+}
+bool PeerRoom::is_quiet() const {
+  std::lock_guard lock(mutex_);
+  return replaying_.empty();
+}
+
+}  // namespace tile::cuda

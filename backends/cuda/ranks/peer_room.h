@@ -1,0 +1,84 @@
+// What the ranks of one link that are in one process tell each other: parts that may be copied, and
+// whether all of them run what they have recorded.
+#pragma once
+
+#include <cuda.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "backends/cuda/ranks/signals.h"
+#include "backends/rank_device.h"
+
+namespace tile::cuda {
+
+// Thread safe.
+class PeerRoom {
+ public:
+  // That of the link with this name, which lasts as long as one of its ranks has it.
+  static std::shared_ptr<PeerRoom> of(const LinkId& id);
+
+  struct Part {
+    const std::byte* data = nullptr;
+    size_t bytes = 0;
+    CUevent ready = nullptr;  // the sender's: the part may be copied behind it
+    // Of a part of a recording instead: the word is 1 while the part may be copied, and the
+    // receiver's stream makes it 0.
+    std::shared_ptr<const Signals> signals = nullptr;
+    size_t signal = 0;
+  };
+  void offer(size_t sender, size_t receiver, const Part& part);
+  // Calls `take` with the sender's next part for the receiver, if it is there; what that returns,
+  // an event behind the copy, is the sender's from then on.
+  template <class Take>
+  bool take(size_t sender, size_t receiver, const Take& take) {
+    std::lock_guard lock(mutex_);
+    std::deque<Part>& parts = offered_[{sender, receiver}];
+    if (parts.empty()) return false;
+    taken_[{sender, receiver}].push_back(take(parts.front()));
+    parts.pop_front();
+    return true;
+  }
+  // The sender's next part of a recording for the receiver, if it is there.
+  std::optional<Part> take_recorded(size_t sender, size_t receiver);
+  // The event behind the receiver's copy of the next part that it has taken; null: none yet.
+  CUevent taken(size_t sender, size_t receiver);
+  // Nobody takes a part of the sender any more; events behind copies that were taken.
+  std::vector<CUevent> leave(size_t sender);
+
+  // What a rank says before its run of this number; every rank says something before each run.
+  void say(size_t rank, uint64_t run, uint64_t what);
+  // What all ranks said of the run, once so many have.
+  std::optional<std::vector<uint64_t>> said(uint64_t run, size_t ranks) const;
+
+  // Parts of a recording that the sender offered and that were not taken are offered no more.
+  void withdraw(size_t sender);
+  // A rank cannot record its run of this number.
+  void refuse(uint64_t run);
+  bool is_refused(uint64_t run) const;
+
+  // A rank's device is given a recording, and is done with it.
+  void begin_replay(size_t rank);
+  void end_replay(size_t rank);
+  bool is_quiet() const;  // no rank's device runs a recording
+
+ private:
+  using Pair = std::pair<size_t, size_t>;  // sender, receiver
+  mutable std::mutex mutex_;
+  std::map<Pair, std::deque<Part>> offered_;
+  std::map<Pair, std::deque<CUevent>> taken_;
+  // By ranks, of runs of even and of odd numbers: nobody begins one before all have begun the last.
+  std::array<std::map<size_t, std::pair<uint64_t, uint64_t>>, 2> said_;
+  uint64_t refused_ = 0;  // the last run that a rank could not record
+  std::set<size_t> replaying_;
+};
+
+}  // namespace tile::cuda

@@ -1,0 +1,105 @@
+// Exchanges between GPUs of one process within recordings (CUDA graphs). A graph has no events of
+// others: who may copy a part, and whether it was copied, stands in words that streams wait for.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "backends/cuda/ranks/peer_room.h"
+#include "backends/cuda/ranks/signals.h"
+#include "backends/rank_device.h"
+
+namespace tile::cuda {
+
+// Who a recording is among those that exchange with it.
+struct RecordingPeer {
+  std::shared_ptr<PeerRoom> room;
+  size_t rank = 0;
+  uint64_t run = 0;  // the number of the run that is recorded
+};
+
+class RecordedLink final : public RecordingLink {
+ public:
+  // For at most so many parts that are sent. Throws Failure (run).
+  RecordedLink(RecordingPeer peer, Session& session, size_t parts);
+  ~RecordedLink() override;
+
+  void record_on(void* stream) override;
+  void run(Recording& recording) override;
+
+  void mark() override;
+  size_t start(const LinkExchange& what, LinkManner how) override;
+  size_t start(const LinkCollective& what, LinkLane lane) override;
+  bool is_given() override;
+  void await(size_t exchange) override;
+  Progress progress() override;
+  bool abort(double seconds) noexcept override;
+
+ private:
+  // The words of `signals_` that say how far the recording is; behind them those of sent parts.
+  enum Word : size_t { kBegun, kDone, kFirstPart };
+  // The last run: the device is done with it; was given it, without an event behind it; or with
+  // one.
+  enum class State : uint8_t { over, given, has_end };
+  struct Received {
+    std::shared_ptr<const Signals> signals;
+    size_t signal = 0;
+  };
+  // An exchange whose parts are not all taken yet.
+  struct Open {
+    CUstream stream = nullptr;
+    std::vector<size_t> sent;      // the words of its parts
+    std::deque<LinkPart> awaited;  // parts of others
+    std::vector<RowCopy> unpacks;  // behind them
+    SignalBatch signalled;         // what the stream is to do next
+  };
+  CUevent event();
+  void record(CUevent event, CUstream stream);
+  void wait(CUstream stream, CUevent event);
+  void copy(const PeerRoom::Part& from, const LinkPart& to);
+  void end_of_given(Open& now);
+  void let_go() const;
+  void record_end();
+  bool is_over();
+
+  RecordingPeer peer_;
+  Session& session_;
+  std::shared_ptr<const Device> device_;
+  const Driver& driver_;
+  std::shared_ptr<const Signals> signals_;
+  CUstream own_ = nullptr;     // that records
+  CUstream beside_ = nullptr;  // that records what travels
+  std::vector<CUevent> events_;
+  std::deque<CUevent> marks_;
+  std::vector<CUevent> ends_;  // of exchanges that were given
+  size_t parts_ = 0;           // that were sent
+  std::optional<Open> open_;
+  std::vector<Received> received_;  // of all exchanges
+  CUevent end_ = nullptr;           // behind the last run
+  State state_ = State::over;
+};
+
+// What the ranks of a link say of their runs, where all of them reach each other's memory.
+class PeerRecordings final : public LinkedPeers {
+ public:
+  PeerRecordings(std::shared_ptr<PeerRoom> room, Session& session, size_t rank, size_t ranks)
+      : room_(std::move(room)), session_(session), rank_(rank), ranks_(ranks) {}
+
+  void say(uint64_t what) override { room_->say(rank_, ++runs_, what); }
+  std::optional<std::vector<uint64_t>> said() override { return room_->said(runs_, ranks_); }
+  std::unique_ptr<RecordingLink> recording(size_t parts) override {
+    return std::make_unique<RecordedLink>(RecordingPeer{room_, rank_, runs_}, session_, parts);
+  }
+  void refuse() override { room_->refuse(runs_); }
+
+ private:
+  std::shared_ptr<PeerRoom> room_;
+  Session& session_;
+  size_t rank_, ranks_;
+  uint64_t runs_ = 0;  // before which this rank said something
+};
+
+}  // namespace tile::cuda
