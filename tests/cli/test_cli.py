@@ -1,6 +1,7 @@
 """The `tile` program, run as a user runs it: test_cli.py PATH_OF_TILE."""
 import json
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -76,7 +77,7 @@ class Cli(unittest.TestCase):
         u = v = [0, 1, 2, 3]
         for steps in range(6):
             lines = self.tile(*given, *feeds, "--steps", str(steps), "--out", "A=-", "--out", "B=-")
-            numbers = [int(n) for n in lines.replace("[", " ").replace("]", " ").replace(",", " ").split()]
+            numbers = [int(n) for n in re.findall(r"-?\d+", lines)]
             self.assertEqual(numbers, u + v, steps)
             u, v = [a + b for a, b in zip([0] + u, u)], [a - b for a, b in zip(u, v)]
         # An output that is fed need not be written, and one that is written need not be fed.
