@@ -31,7 +31,7 @@ Piece piece_with_fold(Op op, const Expr& end) {
 }
 
 TEST(OperationCount, OfAFoldIsOfEachIteration) {
-  Contraction each{.aggregation = Aggregation::assign};
+  Contraction each;  // that assigns
   EXPECT_EQ(operations_with_folds(each, piece_with_fold(Op::ident, Expr(12))), 10 * 2 + 1);
   EXPECT_EQ(operations_with_folds(each, piece_with_fold(Op::add, Expr(12))), 10 * (1 + 1) + 1)
       << "each iteration adds its value";
@@ -40,7 +40,7 @@ TEST(OperationCount, OfAFoldIsOfEachIteration) {
 }
 
 TEST(OperationCount, OfAFoldOfUnknownLengthIsNotKnown) {
-  Contraction each{.aggregation = Aggregation::assign};
+  Contraction each;  // that assigns
   Piece piece = piece_with_fold(Op::ident, Expr::variable("N"));
   EXPECT_EQ(operations_with_folds(each, piece), std::nullopt);
 }
