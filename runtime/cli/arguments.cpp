@@ -42,10 +42,18 @@ std::string output_of(const std::string& gradient) {
   return trimmed(gradient.substr(0, gradient.find(':')));
 }
 
-std::string seed_hint(const std::string& seed, const std::string& output) {
+// As --in and --shape write it: "2x3".
+std::string shape_text(const Shape& shape) {
+  std::string text;
+  for (int64_t extent : shape) text += (text.empty() ? "" : "x") + std::to_string(extent);
+  return text.empty() ? "scalar" : text;
+}
+
+std::string seed_hint(const std::string& seed, const std::string& output,
+                      const std::string& shape = "SHAPE") {
   return "the seed has the shape of " + output +
          ": the gradient of the final result with respect to each cell of " + output +
-         "; ones where the final result is the sum of these cells: --in " + seed + "=ones:SHAPE";
+         "; ones where the final result is the sum of these cells: --in " + seed + "=ones:" + shape;
 }
 
 }  // namespace
@@ -191,7 +199,7 @@ void check_seed(const LoadedProgram& program, const std::string& request,
   fail(Stage::run, "argument", {},
        "the seed D" + output + " has shape " + print_integers(given) + ", but " + output +
            " has shape " + print_integers(expected),
-       seed_hint("D" + output, output));
+       seed_hint("D" + output, output, shape_text(expected)));
 }
 
 std::vector<HostTensor> random_inputs(const LoadedProgram& program,

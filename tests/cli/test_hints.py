@@ -211,7 +211,9 @@ class CommandLines(unittest.TestCase):
         for told in (self.told(*run), self.told(*run, "--in", "DC=iota:3x2")):
             self.assertIn(what, told)
         self.assertIn("input DC, the seed, is not given", self.told(*run))
-        self.assertIn("the seed DC has shape [3, 2], but C has shape [2, 2]", self.told(*run, "--in", "DC=iota:3x2"))
+        told = self.told(*run, "--in", "DC=iota:3x2")
+        self.assertIn("the seed DC has shape [3, 2], but C has shape [2, 2]", told)
+        self.assertIn("--in DC=ones:2x2", told)
         self.assertIn("L is 4 in A, but dimension 0 of B is 3",
                       self.told("run", "mm.tile", "--in", "A=iota:3x4", "--in", "B=iota:3x4", "--grad", "C:A",
                                 "--in", "DC=ones:3x4"))
