@@ -12,6 +12,7 @@
 #include "bench/measure/workload.h"
 #include "bench/report/html_report.h"
 #include "bench/report/results.h"
+#include "runtime/cli/arguments.h"
 #include "runtime/cli/files.h"
 #include "runtime/cli/tensor_file.h"
 #include "runtime/engine/inspect/profile.h"
@@ -33,7 +34,15 @@ Case case_of(const std::string& file, const std::vector<std::string>& shapes) {
   workload->language = *language;
   Case c;
   c.name = file;
-  for (const auto& [name, shape] : cli::named(shapes)) c.shapes[name] = cli::parse_shape(shape);
+  for (const auto& [name, shape] : cli::named(shapes)) {
+    for (const std::string& item : cli::items_of(shape)) {
+      size_t at = item.find('=');
+      if (at != std::string::npos) {
+        cli::fail_for_several(name, shape, item.substr(0, at), "--shape");
+      }
+    }
+    c.shapes[name] = cli::parse_shape(shape);
+  }
   c.workload = std::move(workload);
   return c;
 }
@@ -79,7 +88,7 @@ void print_kernel(std::ostream& out, const LaunchProfile& l, double sum, const L
   char text[160];
   std::snprintf(text, sizeof text, ", %.0f %% of all, ", sum > 0 ? 100 * l.ns / sum : 0);
   out << text << quantity(l.work.bytes, "B") << ", ";
-  out << (l.work.operations > 0 ? quantity(l.work.operations, "FLOP") : "operations not counted");
+  out << (l.work.counted ? quantity(l.work.operations, "FLOP") : "operations not counted");
   std::snprintf(text, sizeof text, ", %.1f %% of its ceiling\n", 100 * l.share);
   out << text;
   if (launch.kernel) out << indented(print(launch.schedule));

@@ -36,8 +36,8 @@ const char* name_at(const Program& program, const std::vector<TensorId>& ids, si
     std::shared_ptr<const Executable> kept = live.snapshot();
     const Executable& e = *kept;
     if (run_directly(e, inputs, input_count, outputs, output_count, given_options(options))) return;
-    run_views(e, input_views(e.defaults, &e, inputs, input_count, true),
-              views(outputs, output_count, "output", true), options);
+    run_views(e, input_views(e, inputs, input_count), output_views(e, outputs, output_count),
+              options);
   });
 }
 
@@ -60,10 +60,9 @@ std::shared_ptr<const Executable> executable_for(LoadedProgram& loaded,
       loaded.engine()->statistics.executable_hits.add();
       return;
     }
-    std::vector<TensorView> given =
-        input_views(loaded.defaults(), nullptr, inputs, input_count, true);
+    std::vector<TensorView> given = input_views(loaded, inputs, input_count, true);
     std::shared_ptr<const Executable> e = executable_for(loaded, given, options);
-    run_views(*e, given, views(outputs, output_count, "output", true), options);
+    run_views(*e, given, output_views(*e, outputs, output_count), options);
   });
 }
 
@@ -236,8 +235,7 @@ tile_error* tile_program_compile_with(tile_program* program, const DLTensor* con
     LoadedProgram& loaded = *program->loaded;
     tile_compile_options given = given_options(options);
     std::vector<size_t> constants = constants_of(given, loaded.program().inputs.size());
-    std::vector<TensorView> views =
-        input_views(loaded.defaults(), nullptr, inputs, input_count, false);
+    std::vector<TensorView> views = input_views(loaded, inputs, input_count, false);
     auto made = std::make_unique<tile_executable>();
     if (given.mesh != nullptr) {
       made->on_mesh = compiled_on_mesh(loaded, views, given);
@@ -280,8 +278,8 @@ tile_error* tile_executable_run_steps(const tile_executable* executable, uint64_
     std::vector<Feed> all;
     for (size_t i = 0; i < feed_count; ++i) all.push_back({feeds[i].output, feeds[i].input});
     check_feeds(e, all);
-    std::vector<TensorView> from = input_views(e.defaults, &e, inputs, input_count, true);
-    std::vector<TensorView> to = views(outputs, output_count, "output", true);
+    std::vector<TensorView> from = input_views(e, inputs, input_count);
+    std::vector<TensorView> to = output_views(e, outputs, output_count);
     check_tensors(e, from, to);
     run_as_asked(e, options, [&](const RunOptions& o) { run_steps(e, from, to, all, steps, o); });
   });

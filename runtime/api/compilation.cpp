@@ -143,8 +143,7 @@ tile_error* tile_program_compile_async(tile_program* program, const DLTensor* co
       fail(Stage::run, "argument", {}, "a program is not compiled for a mesh in the background");
     }
     std::vector<size_t> constants = constants_of(given, loaded.program().inputs.size());
-    std::vector<TensorView> views =
-        input_views(loaded.defaults(), nullptr, inputs, input_count, false);
+    std::vector<TensorView> views = input_views(loaded, inputs, input_count, false);
     auto job = std::make_shared<Compilation>(program->loaded, loaded.request(views, constants),
                                              callback, user);
     auto handle = std::make_unique<tile_compilation>();

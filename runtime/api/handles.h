@@ -87,19 +87,33 @@ Options given_options(const Options* options) {
   return copy;
 }
 
-// A DLTensor on the host as the runtime sees it; throws Failure (code "argument").
 // Which argument of a call a tensor is, for errors.
 struct Argument {
   const char* kind;  // "input" or "output"
   size_t number;
+  std::string_view name;  // empty: the program has none of this number
 };
-TensorView view_of(const DLTensor* tensor, Argument argument, bool needs_data);
+std::string text_of(const Argument& argument);  // "input A (0)"
+const std::string& input_name(const Program& program, size_t i);
+const std::string& output_name(const Program& program, size_t i);
+
+// A DLTensor on the host as the runtime sees it; throws Failure (code "argument").
+TensorView view_of(const DLTensor* tensor, const Argument& argument, bool needs_data);
 // A tensor that a run only reads.
 TensorView view_of(const HostTensor& tensor);
-// The inputs of a call; parameters that are left out have their defaults. Of a run of `executable`
-// (else null): constants that are left out are empty views.
-std::vector<TensorView> input_views(const InputDefaults& defaults, const Executable* executable,
+// The inputs of a call of a program; parameters that are left out have their `defaults`.
+std::vector<TensorView> input_views(const Program& program, const InputDefaults& defaults,
                                     const DLTensor* const* tensors, size_t count, bool needs_data);
+inline std::vector<TensorView> input_views(const LoadedProgram& loaded,
+                                           const DLTensor* const* tensors, size_t count,
+                                           bool needs_data) {
+  return input_views(loaded.program(), loaded.defaults(), tensors, count, needs_data);
+}
+// Those of a run; constants that are left out are empty views.
+std::vector<TensorView> input_views(const Executable& executable, const DLTensor* const* tensors,
+                                    size_t count);
+std::vector<TensorView> output_views(const Executable& executable, DLTensor* const* tensors,
+                                     size_t count);
 
 // As tile_executable_output; the arrays are those of `output`.
 void describe(const LiveExecutable::Output& output, DLTensor& description);

@@ -149,8 +149,7 @@ tile_error* tile_program_infer(tile_program* program, const DLTensor* const* inp
   REQUIRE(program);
   const LoadedProgram& loaded = *program->loaded;
   return timed(source_of(program), *loaded.engine(), Stage::bind, [&] {
-    std::vector<TensorView> views =
-        input_views(loaded.defaults(), nullptr, inputs, input_count, false);
+    std::vector<TensorView> views = input_views(loaded, inputs, input_count, false);
     auto made = std::make_unique<tile_inference>();
     made->outputs = inferred(loaded, views);
     *inference = made.release();

@@ -28,9 +28,9 @@ std::vector<MeshExecutable::Box> boxes_of(const std::vector<MeshProgram::Part>& 
 }
 
 void check_tensor(const TensorView& view, const LiveExecutable::Output& expected,
-                  const std::string& name) {
+                  const Argument& argument) {
   auto bad = [&](const std::string& why) {
-    fail(Stage::run, "argument", {}, name + " " + why,
+    fail(Stage::run, "argument", {}, text_of(argument) + " " + why,
          "tile_executable_input and tile_executable_output describe a rank's boxes");
   };
   bool here = expected.device.device_type != kDLCPU && view.device == expected.device.device_id;
@@ -49,17 +49,19 @@ void check_tensor(const TensorView& view, const LiveExecutable::Output& expected
 
 void check_tensors(const MeshExecutable& e, const std::vector<TensorView>& inputs,
                    const std::vector<TensorView>& outputs) {
+  const Program& program = *e.program().source();
   for (size_t i = 0; i < inputs.size(); ++i) {
-    check_tensor(inputs[i], e.inputs()[i], "input " + std::to_string(i));
+    check_tensor(inputs[i], e.inputs()[i], {"input", i, input_name(program, i)});
   }
   for (size_t o = 0; o < outputs.size(); ++o) {
-    check_tensor(outputs[o], e.outputs()[o], "output " + std::to_string(o));
+    Argument argument{"output", o, output_name(program, o)};
+    check_tensor(outputs[o], e.outputs()[o], argument);
     bool shared = false;
     for (const TensorView& input : inputs) shared = shared || shares_memory(outputs[o], input);
     for (size_t p = 0; p < o; ++p) shared = shared || shares_memory(outputs[o], outputs[p]);
     if (shared) {
       fail(Stage::run, "overlap", {},
-           "output " + std::to_string(o) + " shares memory with another tensor of the run");
+           text_of(argument) + " shares memory with another tensor of the run");
     }
   }
 }
@@ -140,7 +142,8 @@ std::shared_ptr<const MeshExecutable> compiled_on_mesh(LoadedProgram& loaded,
 tile_error* run_on_mesh(const MeshExecutable& e, const DLTensor* const* inputs, size_t input_count,
                         DLTensor* const* outputs, size_t output_count,
                         const tile_run_options* options) {
-  return guarded(e.program().source()->source.get(), [&] {
+  const Program& program = *e.program().source();
+  return guarded(program.source.get(), [&] {
     if (output_count != e.outputs().size() || (output_count != 0 && outputs == nullptr)) {
       fail(Stage::run, "argument", {},
            std::to_string(output_count) + " outputs given, expected " +
@@ -148,9 +151,9 @@ tile_error* run_on_mesh(const MeshExecutable& e, const DLTensor* const* inputs, 
     }
     std::vector<TensorView> views;
     for (size_t o = 0; o < output_count; ++o) {
-      views.push_back(view_of(outputs[o], {"output", o}, true));
+      views.push_back(view_of(outputs[o], {"output", o, output_name(program, o)}, true));
     }
-    run_views(e, input_views(e.defaults(), nullptr, inputs, input_count, true), std::move(views),
+    run_views(e, input_views(program, e.defaults(), inputs, input_count, true), std::move(views),
               given_options(options));
   });
 }

@@ -5,17 +5,6 @@
 
 namespace tile::api {
 
-std::vector<TensorView> views(const DLTensor* const* tensors, size_t count, const char* what,
-                              bool needs_data) {
-  if (count != 0 && tensors == nullptr) {
-    fail(Stage::run, "argument", {}, std::string(what) + "s is NULL");
-  }
-  std::vector<TensorView> list;
-  list.reserve(count);
-  for (size_t i = 0; i < count; ++i) list.push_back(view_of(tensors[i], {what, i}, needs_data));
-  return list;
-}
-
 std::function<bool()> cancelled_by(const Engine& engine, const tile_run_options& o) {
   return o.cancel != nullptr ? polled(o.cancel, o.cancel_user) : engine.options().cancelled;
 }

@@ -2,16 +2,12 @@
 #pragma once
 
 #include <functional>
-#include <vector>
 
 #include "runtime/engine/engine.h"
 #include "tile/tile.h"
 
 namespace tile::api {
 
-// `what`: "input" or "output", for errors. Throws Failure (code "argument").
-std::vector<TensorView> views(const DLTensor* const* tensors, size_t count, const char* what,
-                              bool needs_data);
 // The callback that a call is given, else the engine's.
 std::function<bool()> cancelled_by(const Engine& engine, const tile_run_options& options);
 // Does `work` with what the call asks for; under a control where anything may end it.

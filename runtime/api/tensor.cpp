@@ -10,11 +10,7 @@ namespace {
 
 constexpr int kRankLimit = 64;
 
-std::string text_of(Argument argument) {
-  return std::string(argument.kind) + " " + std::to_string(argument.number);
-}
-
-DType dtype_of(const DLDataType& type, Argument argument) {
+DType dtype_of(const DLDataType& type, const Argument& argument) {
   if (std::optional<DType> known = tile::dtype_of(type)) return *known;
   fail(Stage::run, "argument", {},
        text_of(argument) + " has an element type that is not supported (DLPack code " +
@@ -42,7 +38,20 @@ std::vector<int64_t> canonical_strides(const DLTensor& t) {
 
 }  // namespace
 
-TensorView view_of(const DLTensor* tensor, Argument argument, bool needs_data) {
+std::string text_of(const Argument& argument) {
+  std::string kind = argument.kind, number = std::to_string(argument.number);
+  if (argument.name.empty()) return kind + " " + number;
+  return kind + " " + std::string(argument.name) + " (" + number + ")";
+}
+
+const std::string& input_name(const Program& program, size_t i) {
+  return program.tensors[program.inputs[i]].name;
+}
+const std::string& output_name(const Program& program, size_t i) {
+  return program.tensors[program.outputs[i]].name;
+}
+
+TensorView view_of(const DLTensor* tensor, const Argument& argument, bool needs_data) {
   auto bad = [&](const char* why) {
     fail(Stage::run, "argument", {}, text_of(argument) + " " + why);
   };
@@ -77,12 +86,15 @@ TensorView view_of(const DLTensor* tensor, Argument argument, bool needs_data) {
   return view;
 }
 
-std::vector<TensorView> input_views(const InputDefaults& defaults, const Executable* executable,
-                                    const DLTensor* const* tensors, size_t count, bool needs_data) {
+namespace {
+
+// `constant`: whether an input may be left out as one; `name`: of an input.
+template <class Constant, class Name>
+std::vector<TensorView> views_of_inputs(const InputDefaults& defaults,
+                                        const DLTensor* const* tensors, size_t count,
+                                        bool needs_data, const Constant& constant,
+                                        const Name& name) {
   if (count != 0 && tensors == nullptr) fail(Stage::run, "argument", {}, "inputs is NULL");
-  auto constant = [&](size_t i) {
-    return executable != nullptr && constant_at(*executable, i) != nullptr;
-  };
   bool fits = count <= defaults.size();
   for (size_t i = count; i < defaults.size(); ++i) {
     fits = fits && (defaults[i].has_value() || constant(i));
@@ -100,8 +112,36 @@ std::vector<TensorView> input_views(const InputDefaults& defaults, const Executa
     } else if (!given && defaults[i]) {
       list.push_back(view_of(*defaults[i]));
     } else {
-      list.push_back(view_of(tensors[i], {"input", i}, needs_data));
+      list.push_back(view_of(tensors[i], {"input", i, name(i)}, needs_data));
     }
+  }
+  return list;
+}
+
+}  // namespace
+
+std::vector<TensorView> input_views(const Program& program, const InputDefaults& defaults,
+                                    const DLTensor* const* tensors, size_t count, bool needs_data) {
+  return views_of_inputs(
+      defaults, tensors, count, needs_data, [](size_t) { return false; },
+      [&](size_t i) -> std::string_view { return input_name(program, i); });
+}
+
+std::vector<TensorView> input_views(const Executable& e, const DLTensor* const* tensors,
+                                    size_t count) {
+  return views_of_inputs(
+      e.defaults, tensors, count, true, [&](size_t i) { return constant_at(e, i) != nullptr; },
+      [&](size_t i) -> std::string_view { return e.bound.tensors[e.bound.inputs[i]].name; });
+}
+
+std::vector<TensorView> output_views(const Executable& e, DLTensor* const* tensors, size_t count) {
+  if (count != 0 && tensors == nullptr) fail(Stage::run, "argument", {}, "outputs is NULL");
+  std::vector<TensorView> list;
+  list.reserve(count);
+  for (size_t i = 0; i < count; ++i) {
+    bool known = i < e.bound.outputs.size();
+    list.push_back(
+        view_of(tensors[i], {"output", i, known ? e.output(i).name : std::string_view()}, true));
   }
   return list;
 }

@@ -4,6 +4,8 @@
 #include <cctype>
 #include <sstream>
 
+#include "core/ir/text.h"
+#include "core/passes/bind/bind.h"
 #include "core/support/nearest_name.h"
 #include "runtime/cli/tensor_file.h"
 
@@ -30,12 +32,28 @@ void require_one_each(const std::map<std::string, std::string>& given,
       std::string other = item.substr(0, item.find('='));
       bool is_input =
           other != item && std::find(inputs.begin(), inputs.end(), other) != inputs.end();
-      if (!is_input || given.contains(other)) continue;
-      fail(Stage::run, "argument", {},
-           "\"" + name + "=" + value + "\" is of several inputs: each has its own " + flag,
-           flag + " " + name + "=... " + flag + " " + other + "=...");
+      if (is_input && !given.contains(other)) fail_for_several(name, value, other, flag);
     }
   }
+}
+
+// Of "OUTPUT:INPUT,…".
+std::string output_of(const std::string& gradient) {
+  return trimmed(gradient.substr(0, gradient.find(':')));
+}
+
+// As --in and --shape write it: "2x3".
+std::string shape_text(const Shape& shape) {
+  std::string text;
+  for (int64_t extent : shape) text += (text.empty() ? "" : "x") + std::to_string(extent);
+  return text.empty() ? "scalar" : text;
+}
+
+std::string seed_hint(const std::string& seed, const std::string& output,
+                      const std::string& shape = "SHAPE") {
+  return "the seed has the shape of " + output +
+         ": the gradient of the final result with respect to each cell of " + output +
+         "; ones where the final result is the sum of these cells: --in " + seed + "=ones:" + shape;
 }
 
 }  // namespace
@@ -53,6 +71,13 @@ std::vector<std::string> feed_pairs(const std::vector<std::string>& given) {
     for (std::string& pair : items_of(several)) pairs.push_back(std::move(pair));
   }
   return pairs;
+}
+
+void fail_for_several(const std::string& name, const std::string& value, const std::string& other,
+                      const std::string& flag) {
+  fail(Stage::run, "argument", {},
+       "\"" + name + "=" + value + "\" is of several inputs: each has its own " + flag,
+       flag + " " + name + "=... " + flag + " " + other + "=...");
 }
 
 std::string suggestion(const std::string& name, const std::vector<std::string>& known,
@@ -92,7 +117,8 @@ std::string listed(const std::vector<std::string>& names) {
 }
 
 std::vector<std::string> values_by_input(const LoadedProgram& program,
-                                         const std::vector<std::string>& pairs, const char* flag) {
+                                         const std::vector<std::string>& pairs, const char* flag,
+                                         const std::string& gradient) {
   std::map<std::string, std::string> given = named(pairs);
   std::vector<std::string> names = input_names(program), values;
   for (const auto& [name, value] : given) {
@@ -108,8 +134,11 @@ std::vector<std::string> values_by_input(const LoadedProgram& program,
       continue;
     }
     if (it == given.end()) {
-      fail(Stage::run, "argument", {}, "input " + input_name(program, i) + " is not given",
-           std::string("add ") + flag + " " + input_name(program, i) + "=...");
+      bool seed = !gradient.empty() && i + 1 == program.program().inputs.size();
+      fail(Stage::run, "argument", {},
+           "input " + input_name(program, i) + (seed ? ", the seed," : "") + " is not given",
+           seed ? seed_hint(input_name(program, i), output_of(gradient))
+                : std::string("add ") + flag + " " + input_name(program, i) + "=...");
     }
     values.push_back(it->second);
   }
@@ -152,9 +181,25 @@ std::shared_ptr<LoadedProgram> with_gradient(const std::shared_ptr<LoadedProgram
     fail(Stage::run, "argument", {}, "\"" + request + "\" is not OUTPUT:INPUT,...");
   }
   return located(program->program().source, [&] {
-    return differentiated(*program, trimmed(request.substr(0, colon)),
-                          items_of(request.substr(colon + 1)));
+    return differentiated(*program, output_of(request), items_of(request.substr(colon + 1)));
   });
+}
+
+void check_seed(const LoadedProgram& program, const std::string& request,
+                const std::vector<InputType>& inputs) {
+  const std::string output = output_of(request);
+  std::vector<InputType> own(inputs.begin(), inputs.end() - 1);
+  BoundProgram bound =
+      located(program.program().source, [&] { return tile::bind(program.program(), own); });
+  auto found = std::find_if(bound.outputs.begin(), bound.outputs.end(),
+                            [&](TensorId id) { return bound.tensors[id].name == output; });
+  if (found == bound.outputs.end()) return;
+  const Shape &expected = bound.tensors[*found].shape, &given = inputs.back().shape;
+  if (given == expected) return;
+  fail(Stage::run, "argument", {},
+       "the seed D" + output + " has shape " + print_integers(given) + ", but " + output +
+           " has shape " + print_integers(expected),
+       seed_hint("D" + output, output, shape_text(expected)));
 }
 
 std::vector<HostTensor> random_inputs(const LoadedProgram& program,
@@ -163,7 +208,8 @@ std::vector<HostTensor> random_inputs(const LoadedProgram& program,
   std::vector<HostTensor> values;
   for (size_t i = 0; i < given.size(); ++i) {
     const std::optional<HostTensor>& value = program.defaults()[i];
-    values.push_back(given[i].empty() && value ? *value : read_tensor("random:" + given[i]));
+    bool left_out = given[i].empty() && value;
+    values.push_back(left_out ? *value : read_tensor("random:" + given[i], input_name(program, i)));
   }
   return values;
 }

@@ -15,6 +15,10 @@ std::vector<std::string> items_of(const std::string& list);
 // OUTPUT=INPUT of each --feed, of which several may stand in one between commas.
 std::vector<std::string> feed_pairs(const std::vector<std::string>& given);
 
+// Refuses "A=2x3,B=3x3", in which B=... is a part of A's value; `flag` is the option.
+[[noreturn]] void fail_for_several(const std::string& name, const std::string& value,
+                                   const std::string& other, const std::string& flag);
+
 // "; did you mean run?" of the name that was surely meant, in another case or nearly the same, with
 // the prefix before it; empty where there is none.
 std::string suggestion(const std::string& name, const std::vector<std::string>& known,
@@ -28,9 +32,11 @@ std::vector<std::string> output_names(const LoadedProgram& program);
 std::string listed(const std::vector<std::string>& names);
 
 // One value per input, in the program's order, from NAME=VALUE pairs; empty for a parameter that is
-// left out.
+// left out. `gradient`: what was asked for as with_gradient takes it, if anything was: the last
+// input is its seed, and where that is missing the error says what it is.
 std::vector<std::string> values_by_input(const LoadedProgram& program,
-                                         const std::vector<std::string>& pairs, const char* flag);
+                                         const std::vector<std::string>& pairs, const char* flag,
+                                         const std::string& gradient = "");
 // The values of parameters: the defaults, or what is given.
 std::vector<std::optional<HostTensor>> parameters_of(const LoadedProgram& program,
                                                      const std::vector<std::string>& pairs);
@@ -40,6 +46,11 @@ std::vector<size_t> numbers_of(const LoadedProgram& program, const std::vector<s
 // The program with the gradients that "OUTPUT:INPUT,…" asks for.
 std::shared_ptr<LoadedProgram> with_gradient(const std::shared_ptr<LoadedProgram>& program,
                                              const std::string& request);
+
+// Throws Failure where the seed, the last of the inputs of a program with the gradients of
+// `program`, has not the shape that the output has with these inputs.
+void check_seed(const LoadedProgram& program, const std::string& request,
+                const std::vector<InputType>& inputs);
 
 // Random inputs for shapes as --shape gives them.
 std::vector<HostTensor> random_inputs(const LoadedProgram& program,

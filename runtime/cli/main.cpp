@@ -129,13 +129,20 @@ constexpr const char* kRunValues =
     R"(Inputs are files, or made here:
   A=a.npy            an array of NumPy, with its shape and type
   A=a.png, A=a.jpg   a picture: u8 [height, width, channels], or as an MFG filter takes it
-  A=random:64x32     numbers in [-1, 1), small integers for an integer type, each time the same
+  A=random:64x32     numbers in [-1, 1), small integers for an integer type: each time the same
+                     for an input of this name, others for another name
   A=iota:2x3:i32     0, 1, 2, ...
+  A=ones:2x3         1, 1, 1, ...
   A=iota:scalar      one element without a dimension
   A=picture:48x64    colours and squares, as a picture file of 48 rows and 64 columns gives them
-Outputs go to o.npy, o.png, o.jpg, or as text to - (standard output). Without --out each output's
-name, type, shape and range of values are printed. A picture's u8 values are written as they are;
-others are mapped from --range, else from 0:1, to black and white, and stay at the ends outside.)";
+Outputs go to o.npy, o.png, o.jpg, or as text to - (standard output), where a line with the name
+stands above each if there are several. Without --out each output's name, type, shape and range of
+values are printed. A picture's u8 values are written as they are;
+others are mapped from --range, else from 0:1, to black and white, and stay at the ends outside.
+
+--grad O:A,B adds the outputs DA and DB, gradients by A and B, and an input DO, the seed: the gradient
+of the final result with respect to each cell of O, of O's shape. Where the final result is the sum
+of O's cells the seed is ones: --in DO=ones:4x2.)";
 
 void run_options(CLI::App* run, Command& c) {
   file_option(run, c);
@@ -147,9 +154,16 @@ void run_options(CLI::App* run, Command& c) {
                   "[NAME=]LOW:HIGH or auto: the values that are black and white in a picture");
   run->add_option("--constant", c.run.constants, kConstants);
   given(run->add_option("--grad", c.run.gradient_of,
-                        "OUTPUT:INPUT,... adds gradients; the seed is an input"));
+                        "OUTPUT:INPUT,... adds the gradients of the final result by these inputs, "
+                        "given that by OUTPUT: the seed, an input DOUTPUT"));
   run->footer(kRunValues);
 }
+
+constexpr const char* kSeed =
+    R"(The program that is printed has one more input, the seed: DO for --of O, of O's shape. It is the
+gradient of the final result with respect to each cell of O: ones where the final result is the sum
+of O's cells, as in `tile run gradients.tile --in DO=ones:4x2 ...`; for another final result what
+its own program has as the gradient by O.)";
 
 using Choose = std::function<void(CLI::App*, std::function<int()>)>;
 
@@ -349,6 +363,7 @@ int main_of(int argc, char** argv) {
   file_option(grad, c);
   given(grad->add_option("--of", c.of, "output to differentiate")->required());
   given(grad->add_option("--wrt", c.wrt, "inputs, separated by commas")->required());
+  grad->footer(kSeed);
   choose(grad, [&] { return command_grad(c.run.file, c.of, c.wrt, c.options); });
 
   CLI::App* conformance = app.add_subcommand("conform", "run conformance cases");

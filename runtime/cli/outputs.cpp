@@ -77,6 +77,15 @@ void warn_of_values_cut_off(const HostTensor& picture, const PictureRange& range
   std::cerr << text;
 }
 
+constexpr std::string_view kText = "-";
+
+// Then each text has the name of its output above it.
+bool has_several_texts(const RunArguments& arguments) {
+  std::map<std::string, std::string> wanted = named(arguments.out);
+  return 1 < std::count_if(wanted.begin(), wanted.end(),
+                           [](const auto& output) { return output.second == kText; });
+}
+
 }  // namespace
 
 void check_outputs(const LoadedProgram& program, const RunArguments& arguments) {
@@ -84,7 +93,7 @@ void check_outputs(const LoadedProgram& program, const RunArguments& arguments) 
     require_writable(target);
     // Of ranks that are processes one alone may have the folder.
     bool here = arguments.mesh.transport.empty();
-    if (target != "-" && here) require_place(target);
+    if (target != kText && here) require_place(target);
   }
   check_ranges(program, arguments);
 }
@@ -124,6 +133,7 @@ void write_output(const HostTensor& tensor, const std::string& name, const std::
     write_picture(target, picture, range);
     if (options.warnings) warn_of_values_cut_off(picture, range, name);
   } else {
+    if (target == kText && has_several_texts(arguments)) std::cout << name << ":\n";
     write_tensor(target, tensor);
   }
 }

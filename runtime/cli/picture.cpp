@@ -130,8 +130,7 @@ HostTensor parse_jpeg(std::string_view bytes, const std::string& name, int64_t m
 
 HostTensor read_picture(const std::string& path) {
   std::string bytes = read_text(path);
-  return std::string_view(path).ends_with(".png") ? parse_png(bytes, path)
-                                                  : parse_jpeg(bytes, path);
+  return is_png(path) ? parse_png(bytes, path) : parse_jpeg(bytes, path);
 }
 
 }  // namespace tile::cli

@@ -42,8 +42,6 @@ int64_t channels_of_jpeg(const Shape& shape, const std::string& name) {
   return channels;
 }
 
-bool is_png(const std::string& path) { return std::string_view(path).ends_with(".png"); }
-
 PictureRange found_range(const HostTensor& t) {
   PictureRange range{INFINITY, -INFINITY};
   for (int64_t i = 0; i < t.count(); ++i) {

@@ -69,15 +69,23 @@ std::vector<Feed> feeds_of(const LoadedProgram& program, const std::vector<std::
 std::vector<HostTensor> inputs_of(const LoadedProgram& program, const RunArguments& arguments) {
   std::vector<HostTensor> inputs;
   std::vector<std::optional<HostTensor>> parameters = parameters_of(program, arguments.param);
-  std::vector<std::string> given = values_by_input(program, arguments.in, "--in");
+  std::vector<std::string> given =
+      values_by_input(program, arguments.in, "--in", arguments.gradient_of);
   for (size_t i = 0; i < given.size(); ++i) {
     bool parameter = given[i].empty() && parameters[i];
-    HostTensor value = parameter ? *parameters[i] : read_tensor(given[i]);
+    const std::string& name = input_name(program, i);
+    HostTensor value = parameter ? *parameters[i] : read_tensor(given[i], name);
     bool picture = !parameter && gives_picture(given[i]);
-    if (picture) value = picture_for_input(std::move(value), input_name(program, i));
+    if (picture) value = picture_for_input(std::move(value), name);
     inputs.push_back(std::move(value));
   }
   return inputs;
+}
+
+std::vector<InputType> types_of(const std::vector<HostTensor>& inputs) {
+  std::vector<InputType> types;
+  for (const InputLayout& layout : layouts_of(inputs)) types.push_back(layout.type);
+  return types;
 }
 
 // Runs of their own: timing each launch makes them wait for each other.
@@ -87,10 +95,21 @@ void report_profile(const Ran& ran) {
 }
 
 // Before anything is computed.
-void check_shapes(const Executable& e, const RunArguments& arguments) {
-  for (size_t i = 0; i < e.bound.outputs.size(); ++i) {
-    check_output_shape(e.output(i).name, e.output(i).shape, arguments);
+void check_shapes(const BoundProgram& program, const RunArguments& arguments) {
+  for (TensorId id : program.outputs) {
+    check_output_shape(program.tensors[id].name, program.tensors[id].shape, arguments);
   }
+}
+
+// Null where none is asked for.
+std::optional<LocalMesh> asked_mesh(const Ran& ran, const RunArguments& arguments) {
+  if (arguments.mesh.mesh.empty()) return std::nullopt;
+  if (!arguments.constants.empty() || arguments.profile) {
+    fail(Stage::run, "argument", {}, "--constant and --profile are of programs without a mesh");
+  }
+  Division parts = divided(*ran.program, layouts_of(ran.inputs), arguments.mesh);
+  check_shapes(parts.program, arguments);
+  return mesh_for(*ran.program, std::move(parts), arguments.mesh);
 }
 
 std::string number(double value) {
@@ -113,6 +132,7 @@ Asked program_of(const RunArguments& arguments, const Options& options) {
   Asked asked;
   asked.written = load(make_engine(options), arguments.file, options);
   if (!arguments.gradient_of.empty()) {
+    asked.forward = asked.written;
     asked.written = with_gradient(asked.written, arguments.gradient_of);
   }
   asked.program = asked_for(asked.written, named(arguments.out), feed_pairs(arguments.feeds));
@@ -128,20 +148,15 @@ Ran run_program(const RunArguments& arguments, const Options& options) {
   std::vector<Feed> feeds = feeds_of(*ran.program, feed_pairs(arguments.feeds));
   ran.inputs = inputs_of(*ran.program, arguments);
   std::vector<size_t> constants = numbers_of(*ran.program, arguments.constants);
-  std::optional<LocalMesh> mesh;
-  if (!arguments.mesh.mesh.empty()) {
-    if (!constants.empty() || arguments.profile) {
-      fail(Stage::run, "argument", {}, "--constant and --profile are of programs without a mesh");
-    }
-    mesh.emplace(mesh_for(*ran.program, ran.inputs, arguments.mesh));
-  }
+  if (asked.forward) check_seed(*asked.forward, arguments.gradient_of, types_of(ran.inputs));
+  std::optional<LocalMesh> mesh = asked_mesh(ran, arguments);
   for (int i = 0; i < std::max(1, arguments.repeat); ++i) {
     auto start = std::chrono::steady_clock::now();
     ran.outputs = located(ran.program->program().source, [&] {
       if (mesh) return mesh->run(ran.inputs);
       if (!ran.executable) {
         ran.executable = executable_for(*ran.program, ran.inputs, constants);
-        check_shapes(*ran.executable, arguments);
+        check_shapes(ran.executable->bound, arguments);
       }
       if (!arguments.steps) return run_once(*ran.executable, ran.inputs);
       return run_steps(*ran.executable, ran.inputs, feeds, *arguments.steps);

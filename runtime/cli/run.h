@@ -32,6 +32,8 @@ struct Ran {
   std::vector<double> ms;  // of each run; the first compiles
 };
 struct Asked {
+  std::shared_ptr<LoadedProgram>
+      forward;  // without the gradients that are asked for; null: none are
   std::shared_ptr<LoadedProgram> written;  // with the outputs of its text, and the gradients
   std::shared_ptr<LoadedProgram> program;  // with the outputs that are asked for
 };
@@ -56,7 +58,8 @@ std::vector<WrittenOutput> written_outputs(const LoadedProgram& program,
 // Writes them.
 void write_outputs(const Ran& ran, const RunArguments& arguments, const Options& options);
 
-// Writes one to a file, or to standard output. Warns of a picture whose values are mostly outside
+// Writes one to a file, or to standard output, there below its name where several outputs go there.
+// Warns of a picture whose values are mostly outside
 // the range that it has where none is given.
 void write_output(const HostTensor& tensor, const std::string& name, const std::string& target,
                   const RunArguments& arguments, const Options& options);

@@ -1,6 +1,7 @@
 #include "runtime/cli/tensor_file.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cstdio>
 #include <cstring>
@@ -9,6 +10,7 @@
 #include <optional>
 
 #include "core/ir/text.h"
+#include "core/language/type_names.h"
 #include "core/support/checked.h"
 #include "runtime/cli/files.h"
 #include "runtime/cli/npy/npy.h"
@@ -29,17 +31,25 @@ bool ends_with(const std::string& text, std::string_view suffix) {
 }
 
 // Number `i` of SplitMix64: the same on every machine.
-uint64_t random_bits(uint64_t i) {
-  uint64_t z = 1 + (i + 1) * 0x9e3779b97f4a7c15U;
+uint64_t random_bits(uint64_t seed, uint64_t i) {
+  uint64_t z = seed + (i + 1) * 0x9e3779b97f4a7c15U;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
   return z ^ (z >> 31);
 }
 
-// Element `i` of a generated tensor.
-Scalar generated(bool iota, int64_t i, DType type) {
-  if (iota) return integer_scalar(i, type);
-  uint64_t bits = random_bits(static_cast<uint64_t>(i));
+// Inputs of different names are drawn apart.
+uint64_t seed_of(std::string_view input) {
+  uint64_t seed = 1;
+  for (char c : input) seed = random_bits(seed, static_cast<unsigned char>(c));
+  return seed;
+}
+
+constexpr std::string_view kRandom = "random:", kIota = "iota:", kOnes = "ones:";
+
+// Element `i` of a random tensor.
+Scalar drawn(uint64_t seed, int64_t i, DType type) {
+  uint64_t bits = random_bits(seed, static_cast<uint64_t>(i));
   if (is_float(type)) {
     return real_scalar(2 * static_cast<double>(bits >> 11) * 0x1p-53 - 1, type);
   }
@@ -49,10 +59,19 @@ Scalar generated(bool iota, int64_t i, DType type) {
 
 // "random:64x64" -> its shape; empty for what is not generated.
 std::optional<std::string> shape_in(const std::string& specification) {
-  for (const char* prefix : {"random:", "iota:"}) {
-    if (specification.starts_with(prefix)) return specification.substr(std::strlen(prefix));
+  for (std::string_view prefix : {kRandom, kIota, kOnes}) {
+    if (specification.starts_with(prefix)) return specification.substr(prefix.size());
   }
   return std::nullopt;
+}
+
+// Extensions of pictures are upper-case letters on some cameras and systems.
+bool has_extension(const std::string& path, std::string_view extension) {
+  if (path.size() < extension.size()) return false;
+  return std::equal(extension.begin(), extension.end(), path.end() - extension.size(),
+                    [](char small, char given) {
+                      return small == std::tolower(static_cast<unsigned char>(given));
+                    });
 }
 
 constexpr std::string_view kDrawn = "picture:";
@@ -83,40 +102,85 @@ HostTensor drawn_picture(const std::string& specification) {
   return picture;
 }
 
+[[noreturn]] void unknown_type(const std::string& text, const std::string& name) {
+  std::string hint = dtype_hint(name);
+  bad("unknown element type in \"" + text + "\"",
+      hint.empty() ? "types are bool, i8 to i64, u8 to u64, f8e4m3, f8e5m2, f16, bf16, f32 and f64"
+                   : hint);
+}
+
 constexpr size_t kMostNested = 64;  // arrays; tensors have no more dimensions
 
-// The nested arrays' elements in order; false where the arrays of one level are of several lengths.
-bool flatten(const Json& value, size_t depth, Shape& shape, std::vector<double>& elements) {
-  if (value.is_number()) {
-    elements.push_back(value.get<double>());
-    return depth == shape.size();
-  }
-  if (!value.is_array() || value.empty() || depth == kMostNested) return false;
-  auto count = static_cast<int64_t>(value.size());
-  if (depth == shape.size() && elements.empty()) shape.push_back(count);
-  return depth < shape.size() && shape[depth] == count &&
-         std::all_of(
-             value.begin(), value.end(),
-             [&](const Json& part) { return flatten(part, depth + 1, shape, elements); });
+std::string entries(size_t count) {
+  return std::to_string(count) + (count == 1 ? " entry" : " entries");
 }
+
+// The elements of nested arrays in order, and their shape.
+class Flattened {
+ public:
+  // Throws Failure (code "argument") where they are not those of a tensor.
+  explicit Flattened(const Json& value, std::string text) : text_(std::move(text)) {
+    take(value, "");
+  }
+  const Shape& shape() const { return shape_; }
+  const std::vector<double>& elements() const { return elements_; }
+
+ private:
+  // `place` as an index: "1, 0"; that of the first array of a level is all zeros.
+  void take(const Json& value, const std::string& place) {
+    auto at = static_cast<size_t>(place.empty() ? 0 : 1 + std::ranges::count(place, ','));
+    if (value.is_number()) {
+      if (at < shape_.size()) refuse_beside_first(place + "] is a number", at);
+      return elements_.push_back(value.get<double>());
+    }
+    if (!value.is_array()) refuse("[" + place + "] is no number");
+    if (value.empty()) refuse(place.empty() ? "it is empty" : "[" + place + "] is empty");
+    if (at == kMostNested) refuse("it is nested more than " + std::to_string(at) + " deep");
+    bool first = at == shape_.size() && elements_.empty();
+    if (first) shape_.push_back(static_cast<int64_t>(value.size()));
+    bool alike = at < shape_.size() && static_cast<size_t>(shape_[at]) == value.size();
+    if (!alike) refuse_beside_first(place + "] has " + entries(value.size()), at);
+    for (size_t i = 0; i < value.size(); ++i) {
+      take(value[i], place + (place.empty() ? "" : ", ") + std::to_string(i));
+    }
+  }
+  // What stands at a place is not like the first of its level.
+  [[noreturn]] void refuse_beside_first(const std::string& what, size_t level) const {
+    std::string zeros = "0";
+    for (size_t d = 1; d < level; ++d) zeros += ", 0";
+    bool number = level == shape_.size();
+    refuse("[" + what + ", but [" + zeros + "] " +
+               (number ? "is a number" : "has " + entries(static_cast<size_t>(shape_[level]))),
+           "all rows have as many entries as the first one; places are counted from 0");
+  }
+  [[noreturn]] void refuse(const std::string& why, const std::string& hint = "") const {
+    bad("\"" + text_ + "\" is no tensor: " + why, hint);
+  }
+
+  std::string text_;
+  Shape shape_;
+  std::vector<double> elements_;
+};
 
 // "0.5", "[1, 2]", "[[1, 2], [3, 4]]:i32": numbers as JSON writes them, f32 unless a type follows.
 std::optional<HostTensor> written_out(const std::string& specification) {
   std::string text = specification;
   DType type = DType::f32;
   if (size_t colon = text.rfind(':'); colon != std::string::npos) {
-    std::optional<DType> named = parse_dtype(text.substr(colon + 1));
+    std::string name = text.substr(colon + 1);
+    text.resize(colon);
+    std::optional<DType> named = parse_dtype(name);
+    bool of_numbers = !Json::parse(text, nullptr, false).is_discarded();
+    if (!named && of_numbers) unknown_type(specification, name);
     if (!named) return std::nullopt;
     type = *named;
-    text.resize(colon);
   }
   Json value = Json::parse(text, nullptr, false);
-  Shape shape;
-  std::vector<double> elements;
-  if (value.is_discarded() || !flatten(value, 0, shape, elements)) return std::nullopt;
-  HostTensor t(type, shape);
+  if (!value.is_number() && !value.is_array()) return std::nullopt;
+  Flattened given(value, specification);
+  HostTensor t(type, given.shape());
   for (int64_t i = 0; i < t.count(); ++i) {
-    std::optional<Scalar> element = given_element(elements[static_cast<size_t>(i)], type);
+    std::optional<Scalar> element = given_element(given.elements()[static_cast<size_t>(i)], type);
     if (!element) {
       bad("\"" + specification + "\" holds a number that is none of " +
           std::string(to_string(type)));
@@ -126,16 +190,19 @@ std::optional<HostTensor> written_out(const std::string& specification) {
   return t;
 }
 
-HostTensor generated_box(const std::string& specification, const Shape& shape, const Box& box,
-                         DType type) {
+HostTensor generated_box(const std::string& specification, const InputType& whole, const Box& box,
+                         std::string_view input) {
+  const Shape& shape = whole.shape;
+  DType type = whole.type;
   require_memory(specification, type, box);
-  bool iota = specification.starts_with("iota:");
+  bool random = specification.starts_with(kRandom), iota = specification.starts_with(kIota);
+  uint64_t seed = seed_of(input);
   HostTensor t(type, box.shape());
   std::vector<int64_t> at = box.lo;
   for (int64_t i = 0; i < t.count(); ++i) {
     int64_t cell = 0;
     for (size_t d = 0; d < shape.size(); ++d) cell = cell * shape[d] + at[d];
-    t.set(i, generated(iota, cell, type));
+    t.set(i, random ? drawn(seed, cell, type) : integer_scalar(iota ? cell : 1, type));
     for (size_t d = shape.size(); d > 0 && ++at[d - 1] == box.hi[d - 1]; --d) {
       at[d - 1] = box.lo[d - 1];
     }
@@ -184,7 +251,7 @@ InputType parse_shape(const std::string& text) {
   if (size_t colon = text.find(':'); colon != std::string::npos) {
     dims = text.substr(0, colon);
     std::optional<DType> type = parse_dtype(text.substr(colon + 1));
-    if (!type) bad("unknown element type in \"" + text + "\"", "for example 2x3:f32");
+    if (!type) unknown_type(text, text.substr(colon + 1));
     result.type = *type;
   }
   if (dims.empty() || dims == "scalar") return result;
@@ -214,26 +281,28 @@ void require_memory(const std::string& specification, DType type, const Box& box
       std::to_string(machine_memory()));
 }
 
+bool is_png(const std::string& path) { return has_extension(path, ".png"); }
+
 bool is_picture(const std::string& specification) {
-  return ends_with(specification, ".png") || ends_with(specification, ".jpg") ||
-         ends_with(specification, ".jpeg");
+  return is_png(specification) || has_extension(specification, ".jpg") ||
+         has_extension(specification, ".jpeg");
 }
 
 bool gives_picture(const std::string& specification) {
   return specification.starts_with(kDrawn) || is_picture(specification);
 }
 
-HostTensor read_tensor(const std::string& specification) {
+HostTensor read_tensor(const std::string& specification, std::string_view input) {
   if (std::optional<std::string> shape = shape_in(specification)) {
     InputType type = parse_shape(*shape);
-    return generated_box(specification, type.shape, whole_box(type.shape), type.type);
+    return generated_box(specification, type, whole_box(type.shape), input);
   }
   if (ends_with(specification, ".npy")) return read_npy(specification);
   if (specification.starts_with(kDrawn)) return drawn_picture(specification);
   if (is_picture(specification)) return read_picture(specification);
   if (std::optional<HostTensor> numbers = written_out(specification)) return std::move(*numbers);
   bad("cannot tell what \"" + specification + "\" is",
-      "expected a .npy, .png or .jpg file, random:SHAPE, iota:SHAPE, picture:48x64, "
+      "expected a .npy, .png or .jpg file, random:SHAPE, iota:SHAPE, ones:SHAPE, picture:48x64, "
       "or numbers: 0.5, [1, 2]:i32");
 }
 
@@ -244,10 +313,9 @@ std::optional<InputType> type_of_boxes(const std::string& specification) {
   return InputType{layout.type, layout.shape};
 }
 
-HostTensor read_box(const std::string& specification, const Box& box) {
+HostTensor read_box(const std::string& specification, const Box& box, std::string_view input) {
   if (std::optional<std::string> shape = shape_in(specification)) {
-    InputType type = parse_shape(*shape);
-    return generated_box(specification, type.shape, box, type.type);
+    return generated_box(specification, parse_shape(*shape), box, input);
   }
   require_memory(specification, read_npy_layout(specification).type, box);
   return read_npy_box(specification, box);

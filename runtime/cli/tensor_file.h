@@ -12,17 +12,19 @@
 namespace tile::cli {
 
 // "a.npy", "a.png", "a.jpg", "random:64x64[:f32]" (uniform in [-1, 1), small integers for integer
-// types, the same every time), "iota:4x4[:i32]", "picture:48x64" (colours, u8 [48, 64, 3]). Throws
-// Failure (stage run) with the reason.
-HostTensor read_tensor(const std::string& specification);
+// types; the same every time for an `input` of the same name), "iota:4x4[:i32]", "ones:4x4",
+// "picture:48x64" (colours, u8 [48, 64, 3]). Throws Failure (stage run) with the reason.
+HostTensor read_tensor(const std::string& specification, std::string_view input = "");
 // What a specification that can be read box by box is; nullopt: it is read as a whole.
 std::optional<InputType> type_of_boxes(const std::string& specification);
 // One box of it.
-HostTensor read_box(const std::string& specification, const Box& box);
+HostTensor read_box(const std::string& specification, const Box& box, std::string_view input = "");
 // Throws Failure (code "argument") where a box has more bytes than this machine's memory.
 void require_memory(const std::string& specification, DType type, const Box& box);
-// Whether a specification is the name of a picture file.
+// Whether a specification is the name of a picture file, in letters of any case.
 bool is_picture(const std::string& specification);
+// Whether it is that of a PNG; another picture is a JPEG.
+bool is_png(const std::string& path);
 // Whether read_tensor gives the pixels of a picture, from a file or drawn.
 bool gives_picture(const std::string& specification);
 // Throws Failure (code "argument") for what write_tensor does not know.

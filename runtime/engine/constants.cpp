@@ -56,12 +56,16 @@ ConstantMemory::ConstantMemory(std::shared_ptr<Engine> engine, size_t bytes)
 ConstantMemory::~ConstantMemory() { engine_->statistics.constant_bytes -= bytes_; }
 
 std::vector<ConstantInput> copied_constants(const std::shared_ptr<Engine>& engine,
+                                            const Program& program,
                                             std::span<const TensorView> inputs,
                                             std::span<const size_t> numbers) {
   std::vector<ConstantInput> constants;
   for (size_t number : numbers) {
     auto bad = [&](const std::string& why) {
-      fail(Stage::run, "argument", {}, "constant input " + std::to_string(number) + " " + why);
+      std::string name = number < inputs.size() ? program.tensors[program.inputs[number]].name : "";
+      std::string text = std::to_string(number);
+      if (!name.empty()) text = name + " (" + text + ")";
+      fail(Stage::run, "argument", {}, "constant input " + text + " " + why);
     };
     if (number >= inputs.size()) bad("is not there");
     const TensorView& from = inputs[number];

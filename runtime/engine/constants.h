@@ -33,6 +33,7 @@ class ConstantMemory {
 // that of the engine's device. Throws Failure (run: "argument" for a number that is none, or
 // elements that the engine cannot read; "memory").
 std::vector<ConstantInput> copied_constants(const std::shared_ptr<Engine>& engine,
+                                            const Program& program,
                                             std::span<const TensorView> inputs,
                                             std::span<const size_t> numbers);
 // Null: that input is none.

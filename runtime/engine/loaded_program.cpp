@@ -200,7 +200,7 @@ std::vector<InputLayout> LoadedProgram::layouts_of(std::span<const TensorView> i
 
 LoadedProgram::Request LoadedProgram::request(std::span<const TensorView> inputs,
                                               std::span<const size_t> constants) const {
-  Request request{layouts_of(inputs), copied_constants(engine_, inputs, constants)};
+  Request request{layouts_of(inputs), copied_constants(engine_, *program_, inputs, constants)};
   for (const ConstantInput& c : request.constants) {
     request.layouts[c.input].constant = true;
     request.layouts[c.input].strides = c.copy.strides;

@@ -170,6 +170,44 @@ TEST_F(Api, BindCompileAndCallErrors) {
   tile_program_free(twice);
 }
 
+// Tensors that cannot be taken are told by name and position.
+TEST_F(Api, ErrorsNameTensorsAndTheirPositions) {
+  tile_program* program = parsed(kMatmul);
+  Tensor a({2, 3}), b({3, 4}), c({2, 4});
+  tile_executable* executable = nullptr;
+  auto told = [](tile_error* error) {
+    std::string message = error == nullptr ? "" : tile_error_message(error);
+    tile_error_free(error);
+    return message;
+  };
+  const DLTensor* inputs[] = {&a.dl, nullptr};
+  EXPECT_EQ(told(tile_program_compile(program, inputs, 2, &executable)), "input B (1) is NULL");
+  inputs[1] = &b.dl;
+  EXPECT_OK(tile_program_compile(program, inputs, 2, &executable));
+  DLTensor* outputs[] = {nullptr, &c.dl};
+  auto run = [&](size_t count) {
+    return told(tile_executable_run(executable, inputs, 2, outputs, count, nullptr));
+  };
+  EXPECT_EQ(run(1), "output C (0) is NULL");
+  outputs[0] = &c.dl;
+  outputs[1] = nullptr;
+  EXPECT_EQ(run(2), "output 1 is NULL");
+  a.dl.data = nullptr;
+  EXPECT_EQ(run(1), "input A (0) has a null data pointer");
+  EXPECT_EQ(told(tile_program_run(program, inputs, 2, outputs, 1, nullptr)),
+            "input A (0) has a null data pointer");
+  tile_compile_options options{};
+  options.struct_size = sizeof options;
+  const size_t first = 0;
+  options.constants = &first;
+  options.constant_count = 1;
+  tile_executable* constant = nullptr;
+  EXPECT_EQ(told(tile_program_compile_with(program, inputs, 2, &options, &constant)),
+            "constant input A (0) has a null data pointer");
+  tile_executable_free(executable);
+  tile_program_free(program);
+}
+
 TEST_F(Api, OverlappingOutputsAreErrors) {
   // An element of A is read when its place in O is written already.
   tile_program* program = parsed("function (A[N]) -> (O) { O[i: N] = +(A[N - 1 - i]); }");

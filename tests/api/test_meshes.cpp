@@ -317,15 +317,15 @@ TEST_F(Meshes, TensorsOfARunAreChecked) {
       return text_of(tile_executable_run(executable, inputs, 2, outputs, 1, nullptr));
     };
     EXPECT_THAT(run(),
-                HasSubstr("argument: output 0 has shape [4, 5]; this rank's box has [5, 4]"));
+                HasSubstr("argument: output C (0) has shape [4, 5]; this rank's box has [5, 4]"));
     outputs[0] = &c.dl;
     std::vector<int64_t> columns{1, 5};
     a.dl.strides = columns.data();
-    EXPECT_THAT(run(), HasSubstr("argument: input 0 is not dense"));
+    EXPECT_THAT(run(), HasSubstr("argument: input A (0) is not dense"));
     a.dl.strides = nullptr;
     void* own = c.dl.data;
     c.dl.data = a.dl.data;
-    EXPECT_THAT(run(), HasSubstr("overlap: output 0"));
+    EXPECT_THAT(run(), HasSubstr("overlap: output C (0)"));
     c.dl.data = own;
     EXPECT_EQ(run(), "");
     char* text = nullptr;

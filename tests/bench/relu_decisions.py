@@ -83,12 +83,20 @@ def distance(tile, folder, got, expected, dims):
     return float(run(tile, "run", program, "--in", f"A={got}", "--in", f"B={expected}", "--out", "Distance=-").split()[-1])
 
 
+def drawn(tile, folder, name, shape):
+    """A file of random numbers, the same for both programs, in which the input has different names."""
+    program, file = folder / f"draw_{name}.tile", folder / f"{name}.npy"
+    program.write_text(f"function ({name}) -> (Copied) {{ Copied = {name}; }}\n")
+    run(tile, "run", program, "--in", f"{name}=random:{shape}", "--out", f"Copied={file}")
+    return file
+
+
 def main():
     tile, path = sys.argv[1], pathlib.Path(sys.argv[2])
     stage = Stage(path)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        given = {key: f"random:{stage.shape(key)}" for key in stage.inputs}
+        given = {key: drawn(tile, folder, key, stage.shape(key)) for key in stage.inputs}
         made = [f"Of{key}" for key in stage.activations]
         f32 = gradients(tile, folder, "f32", stage.rounded(), {**given, "DLoss": "1.0"}, stage.weights, made)
         inputs = {f"{key}_f32": value for key, value in given.items()}

@@ -25,7 +25,15 @@ TILE_STATEMENTS = {
     "O = A @ A;": "O[i, j: M, N] = +(A[i, k] * B[k, j])",
     "O = A ** 2;": "pow(A, e)",
     "O = A[:, 0:3];": "slice(A, axis, start, stop, step)",
-    "O += A;": "assigned once",
+    "O += A;": "give the new value a new name, as in O2 = O + B",
+    "O[i: M] += A[i, j];": "the aggregation stands behind the =, as in O[i: N] = +(A[i, j])",
+    "O = A.T;": "a transposed tensor is transpose(A)",
+    "O[i, j: N, M] = =(A.T[i, j]);": "A[j, i] in place of A[i, j]",
+    "O = A.sum(1);": "X.sum(1) is the contraction",
+    "O = A.shape;": "the extent of axis 0 of A is A.0",
+    "O = as_float32(A);": "a cast to f32 is as_float(A, 32)",
+    "O = uint8(A);": "a cast to u8 is as_uint(A, 8)",
+    "O = bfloat16(A);": "a cast to bf16 is as_bf16(A)",
     "for i in M: O[i] = 0;": "there are no loops",
     "return A;": "the outputs stand in the first line",
     "# a comment": "a comment begins with //",
@@ -46,6 +54,10 @@ MFG_BLOCKS = {
     "input_f32(x, y) ** 2.0": "x^2",
     "pow(input_f32(x, y), 2.0)": "x^e",
     "sum(input_f32(x, y))": "rsum(begin..end)",
+    "input_f32(x, y) // bright": "a comment begins with #",
+    "/* bright */ input_f32(x, y)": "a comment begins with #",
+    "sampler(input_f32, x, y)": "let s = sampler<T>(address=.ClampToEdge)",
+    "float32(input_f32(x, y))": "float32 is written f32 here",
 }
 LIFT_BODIES = {
     "Map(nbh => nbh[0] + nbh[1]) o Slide(3, 1) $ a": "At(1) $ w",
@@ -56,11 +68,11 @@ LIFT_BODIES = {
 
 
 class Hints(unittest.TestCase):
-    def hint_of(self, suffix, text):
+    def hint_of(self, suffix, text, *arguments):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / f"program.{suffix}"
             path.write_text(text)
-            done = subprocess.run([TILE, "check", path], capture_output=True, text=True, timeout=60)
+            done = subprocess.run([TILE, "check", path, *arguments], capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 1, text)
         return "".join(line for line in done.stderr.splitlines() if line.startswith(" hint: "))
 
@@ -79,6 +91,14 @@ class Hints(unittest.TestCase):
             with self.subTest(body):
                 self.assertIn(hint, self.hint_of("lift", f"val f = fun(ArrayType(Float, N), a => {body})\n"))
         self.assertIn("ArrayType(Float, N)", self.hint_of("lift", "val f = fun([Float]N, a => a)\n"))
+        for name, own in (("f32", "f32 is written Float"), ("float32", "f32 is written Float"), ("int", "i32 is written Int")):
+            self.assertIn(own, self.hint_of("lift", f"val f = fun(ArrayType({name}, N), a => a)\n"))
+
+    def test_of_types(self):
+        filter = "fn f |x: float32| {\n  x\n}\ndef result_f32 |x, y| {\n  f(input_f32(x, y))\n}\n"
+        self.assertIn("float32 is written f32 here", self.hint_of("mfg", filter))
+        power = "function (A[M, N]) -> (O) { O = A ^ 2.0; }\n"
+        self.assertIn("a power is pow(A, 2.0)", self.hint_of("tile", power, "--shape", "A=2x3"))
 
     def test_hints_that_are_taken_are_programs(self):
         """The conditions that the hints propose keep the points that the comparisons mean."""
@@ -154,7 +174,8 @@ class CommandLines(unittest.TestCase):
         self.assertIn("DV:", self.told(*run, "--in", "DA=iota:3", "--grad", "A:U, V", status=0))
         steps = [*run, "--steps", "2", "--feed", "A=U, B=V"]
         # Texts come in the order of the command.
-        self.assertEqual(self.told(*steps, "--out", "B=-", "--out", "A=-", status=0), "[0, 1, 3]\n[0, 1, 4]\n")
+        self.assertEqual(self.told(*steps, "--out", "B=-", "--out", "A=-", status=0),
+                         "B:\n[0, 1, 3]\nA:\n[0, 1, 4]\n")
 
     def test_outputs_are_refused_before_the_run(self):
         for target, message in (("c.foo", 'cannot write "c.foo"'), ("no/c.npy", "cannot write no/c.npy: No such file")):
@@ -162,10 +183,66 @@ class CommandLines(unittest.TestCase):
             self.assertIn(message, told)
         self.assertIn("a picture has shape", self.told("run", "wave.tile", "--in", "U=iota:3", "--in", "V=iota:3",
                                                        "--out", "A=-", "--out", "B=b.png"))
+        # Of ranks in one process, too; no rank is compiled before.
+        told = self.told("run", "wave.tile", "--in", "U=iota:4", "--in", "V=iota:4", "--mesh", "x=2", "--out", "A=-",
+                         "--out", "B=b.png")
+        self.assertEqual(told, "tile: b.png: a picture has shape [H, W] or [H, W, 1 to 4]\n")
         for target in ("-", "c.npy"):
             for given in ("0:1", "C=0:1"):
                 told = self.told("run", "mm.tile", *GIVEN, "--out", f"C={target}", "--range", given)
                 self.assertIn("--range is of pictures", told)
+
+    def test_types_and_rows(self):
+        for given, message in (("iota:2x3:float32", "float32 is written f32 here"), ("[1, 2]:int32", "int32 is written i32"),
+                               ("iota:3:F32", "F32 is written f32 here"), ("random:3:real", "types are bool, i8 to i64"),
+                               ("[[1, 2], [3]]", "[1] has 1 entry, but [0] has 2 entries"),
+                               ("[[[1], [2]], [[1]]]", "[1] has 1 entry, but [0] has 2 entries"),
+                               ("[[[1], [2]], [[1], [2, 3]]]", "[1, 1] has 2 entries, but [0, 0] has 1 entry"),
+                               ("[1, [2]]", "[1] has 1 entry, but [0] is a number"),
+                               ("[[1, 2], 3]", "[1] is a number, but [0] has 2 entries"),
+                               ("[[1, 2], [3, null]]", "[1, 1] is no number"), ("[[]]", "[0] is empty"),
+                               ("[]", "it is empty")):
+            self.assertIn(message, self.told("run", "mm.tile", "--in", f"A={given}", "--in", "B=iota:3x2"))
+        self.assertIn("float is written f32 here", self.told("check", "mm.tile", "--shape", "A=2x3:float", "--shape", "B=3x3"))
+
+    def test_seeds(self):
+        run = ["run", "mm.tile", *GIVEN, "--grad", "C:A"]
+        what = "the gradient of the final result with respect to each cell of C"
+        for told in (self.told(*run), self.told(*run, "--in", "DC=iota:3x2")):
+            self.assertIn(what, told)
+        self.assertIn("input DC, the seed, is not given", self.told(*run))
+        told = self.told(*run, "--in", "DC=iota:3x2")
+        self.assertIn("the seed DC has shape [3, 2], but C has shape [2, 2]", told)
+        self.assertIn("--in DC=ones:2x2", told)
+        self.assertIn("L is 4 in A, but dimension 0 of B is 3",
+                      self.told("run", "mm.tile", "--in", "A=iota:3x4", "--in", "B=iota:3x4", "--grad", "C:A",
+                                "--in", "DC=ones:3x4"))
+        # Of the sum of the cells of C.
+        self.assertEqual(self.told(*run, "--in", "DC=ones:2x2", "--out", "DA=-", status=0), "[[1, 5, 9],\n [1, 5, 9]]\n")
+        self.assertIn("final result", self.told("grad", "--help", status=0))
+
+    def test_random_inputs_differ_by_name(self):
+        run = ["run", "wave.tile", "--out", "B=-", "--in", "V=[0, 0, 0, 0]", "--in"]
+        other = ["run", "wave.tile", "--out", "B=-", "--in", "U=[0, 0, 0, 0]", "--in"]
+        of_u, again = (self.told(*run, "U=random:4", status=0) for _ in range(2))
+        of_v = self.told(*other, "V=random:4", status=0)
+        self.assertEqual(of_u, again)
+        self.assertNotEqual(of_u, str([-number for number in json.loads(of_v)]) + "\n")
+        difference = json.loads(self.told("run", "wave.tile", "--out", "B=-", "--in", "U=random:4", "--in", "V=random:4",
+                                          status=0))
+        self.assertNotIn(0, difference)
+        ranks = self.told("run", "wave.tile", "--out", "B=-", "--in", "U=random:4", "--in", "V=random:4", "--mesh", "x=2",
+                          status=0)
+        self.assertEqual(json.loads(ranks), difference)
+
+    def test_extensions_in_capital_letters(self):
+        copy = pathlib.Path(self.folder.name, "copy.tile")
+        copy.write_text("function (A[H, W, C]) -> (O) { O = A; }\n")
+        for name in ("p.PNG", "p.Jpg", "p.JPEG"):
+            self.told("run", "copy.tile", "--in", "A=picture:8x8", "--out", f"O={name}", status=0)
+            begins = pathlib.Path(self.folder.name, name).read_bytes()[:3]
+            self.assertEqual(begins, b"\x89PN" if name == "p.PNG" else b"\xff\xd8\xff")
+            self.assertIn("u8 [8, 8, 3]", self.told("run", "copy.tile", "--in", f"A={name}", status=0))
 
     def test_warnings_are_of_the_text_and_not_of_the_outputs_that_are_asked_for(self):
         run = ["run", "two.mfg", "--in", "input_u8=picture:8x8"]
@@ -191,6 +268,9 @@ class CommandLines(unittest.TestCase):
             self.assertIn(f"--rounds is {rounds}", bench("run", "mm.tile", *shapes, "--rounds", rounds))
         for option in ("--json", "--html"):
             self.assertIn("cannot write no/x", bench("run", "mm.tile", *shapes, option, "no/x"))
+        self.assertIn('"A=8x8,B=8x8" is of several inputs: each has its own --shape\n hint: --shape A=... --shape B=...',
+                      bench("run", "mm.tile", "--shape", "A=8x8,B=8x8"))
+        self.assertIn("float32 is written f32 here", bench("run", "mm.tile", "--shape", "A=8x8:float32", "--shape", "B=8x8"))
         self.assertIn("unknown peer torhc; did you mean torch?", bench("run", "matmul_64", "--peer", "torhc"))
         self.assertIn("the results differ by more than the tolerance, 0.001",
                       bench("run", "mm.tile", *shapes, "--quick", "--against", "twice.tile"))

@@ -116,6 +116,20 @@ class Tools(unittest.TestCase):
         self.assertRegex(done.stderr, "of the ceiling|from the caches")
         self.assertIn("in 2 launches", done.stderr)
 
+    def test_a_profile_counts_loops_inside_kernels(self):
+        text = ('@param_i32 radius(SLIDER, label="Radius", min=1, max=16, init=2)\n'
+                "def result_f32 |x, y| { reduce(init=1.0, 0..<%s) |i, m| { m*sin(m + input_f32(x, y)) } }\n")
+        told = {}
+        for length in ("100", "radius"):
+            self.write("p.mfg", text % length)
+            told[length] = self.run_tile("run", "p.mfg", "--in", "input_f32=random:64x64", "--profile", "--no-warnings",
+                                         "--backend", "cpu").stderr
+        self.assertIn("operations not counted", told["radius"])
+        time, rate = re.search(r"([\d.]+) us .* ([\d.]+) GFLOP/s", told["100"]).groups()
+        each = float(time) * 1000 * float(rate) / 64**2  # operations of a pixel, within what is printed of the rate
+        self.assertGreater(each, 150)
+        self.assertLess(each, 600)
+
     # JSON for tools
 
     def test_json(self):

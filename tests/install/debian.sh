@@ -48,6 +48,10 @@ for page in tile.1.gz tile-run.1.gz tile-bench.1.gz tile-bench-run.1.gz; do
   grep -q "/usr/share/man/man1/$page\$" "$tools.files" || { echo "debian: no page $page" >&2; exit 1; }
 done
 echo "debian: the programs have manual pages"
+# The documents stand beside the first of them, which links to the others.
+for document in README.md core/language/tile/GUIDE.md; do
+  grep -q "/usr/share/doc/TileJIT/$document\$" "$tools.files" || { echo "debian: no $document" >&2; exit 1; }
+done
 
 if command -v lintian >/dev/null; then
   lintian --tag-display-limit 0 "$work"/*.deb >"$work/lintian" 2>&1 || true

@@ -34,6 +34,37 @@ def test_gradient_and_gradient_of_it():
         cube.grad("Z")
 
 
+def one_line(call, *words):
+    """The call is refused in one line that has these words."""
+    with pytest.raises(TypeError) as refused:
+        call()
+    text = str(refused.value)
+    assert "\n" not in text and all(word in text for word in words), text
+
+
+def test_wrong_types_are_refused_in_one_line(mm):
+    one_line(lambda: mm.grad("O", "A"), "grad: wrt is the text 'A'", "['A']")
+    one_line(lambda: mm.grad(["O"], ["A"]), "grad: of is a list: expected text")
+    one_line(lambda: mm.grad("O", [1]), "grad: wrt, entry 0, is a int")
+    one_line(lambda: mm.grad("O", 1), "grad: wrt is a int: expected a list of names")
+    one_line(lambda: mm.with_gradient("O", MATMUL), "gradient is the text", "expected a tilejit.Program")
+    one_line(lambda: mm.with_gradient(1, mm), "of is a int")
+    one_line(lambda: mm.with_outputs(1), "entry 0, is a int: expected text")
+    one_line(lambda: mm.emit(1, np.ones((2, 2)), np.ones((2, 2))), "emit: the stage is a int")
+    one_line(lambda: mm.compile(np.ones((2, 2)), np.ones((2, 2))).emit(None), "emit: the stage is a NoneType")
+    one_line(lambda: mm.tune(np.ones((2, 2)), np.ones((2, 2)), seconds="1"), "tune: seconds is the text '1': expected a number")
+    one_line(lambda: mm.compile(np.ones((2, 2)), np.ones((2, 2))).tune(None), "tune: seconds is a NoneType")
+    one_line(lambda: mm.infer(tile.Spec((2, 3), "float"), tile.Spec((3, 2), "f32")), "of float", "bf16, f32, f64")
+
+
+def test_a_file_is_not_its_text(tmp_path):
+    one_line(lambda: tile.program("mm.tile"), "not a file", "program(pathlib.Path('mm.tile').read_text())")
+    one_line(lambda: tile.program(tmp_path / "blur.mfg"), "blur.mfg').read_text(), 'mfg')")
+    one_line(lambda: tile.program(b"function"), "the program is a bytes: expected text")
+    one_line(lambda: tile.program(MATMUL, 1), "the language is a int")
+    one_line(lambda: tile.program(MATMUL, engine="cpu"), "the engine is a str: expected a tilejit.Engine")
+
+
 def test_own_gradient():
     f = tile.program("function (X[N]) -> (Y) { Y = exp(X); }")
     wrong = tile.program("function (X[N], DY[N]) -> (DX) { DX = DY * 10; }")
@@ -121,8 +152,12 @@ def test_einsum():
     for bad in ("ij,jk->il", "i...->i", "ij->ii", "i j!"):
         with pytest.raises(ValueError, match="einsum"):
             tile.einsum(bad, np.ones((2, 2)), np.ones((2, 2)))
-    with pytest.raises(tile.BindError):
+    with pytest.raises(tile.BindError, match="J is 3 in X0, but dimension 0 of X1 is 4"):
         tile.einsum("ij,jk->ik", np.ones((2, 3)), np.ones((4, 2)))
+    with pytest.raises(TypeError, match="is of 2 operands, and 1 are given"):
+        tile.einsum("ij,jk->ik", np.ones((2, 3)))
+    with pytest.raises(TypeError, match="the first argument is a ndarray: expected text"):
+        tile.einsum(np.ones((2, 3)), "ij->ji")
 
 
 def test_contract():
@@ -136,5 +171,9 @@ def test_contract():
         tile.contract("O[i, j: M, N] = +(A[i, k] * B[k, j])", A=np.ones((2, 3)), B=np.ones((4, 5)))
     with pytest.raises(ValueError, match="contract"):
         tile.contract("+(A[i])", A=a)
+    with pytest.raises(TypeError, match="the statement reads no B; it reads A$"):
+        tile.contract("O[i: M] = >(A[i, k])", A=a, B=b)
+    with pytest.raises(TypeError, match="expected text"):
+        tile.contract(a, A=a)
     with pytest.raises(tile.ParseError):
         tile.contract("O[i: M] = +(A[i, ])", A=a)

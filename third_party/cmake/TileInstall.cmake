@@ -62,15 +62,14 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/runtime/examples/hosts DESTINATION ${CMA
 install(FILES ${PROJECT_SOURCE_DIR}/runtime/transport/mpi/tile_mpi.c DESTINATION ${CMAKE_INSTALL_DATADIR}/tile
         COMPONENT development)
 if(NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr")  # Debian's packages have a file of their own for the licence
-  install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}
-          COMPONENT library)
+  install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT library)
 endif()
 
 # The documents, in the folders that their links to one another expect, and what editors need.
 file(GLOB_RECURSE _documents RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS
      ${PROJECT_SOURCE_DIR}/core/*.md ${PROJECT_SOURCE_DIR}/runtime/*.md ${PROJECT_SOURCE_DIR}/bench/*.md
      ${PROJECT_SOURCE_DIR}/backends/*.md)
-foreach(_document ${_documents} .github/SECURITY.md tests/README.md third_party/BUILDING.md)
+foreach(_document ${_documents} README.md .github/SECURITY.md tests/README.md third_party/BUILDING.md)
   get_filename_component(_folder ${_document} DIRECTORY)
   install(FILES ${PROJECT_SOURCE_DIR}/${_document} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${_folder} COMPONENT programs)
 endforeach()

@@ -103,18 +103,51 @@ double enumerate(const Piece& piece, std::vector<size_t> free,
   }
 }
 
+double operations_of(const Node& node) {
+  if (node.kind != NodeKind::operation) return 0;
+  bool free = node.op == Op::cast || node.op == Op::cast_like || node.op == Op::ident;
+  return free ? 0 : node.op == Op::fma ? 2 : 1;
+}
+
+std::optional<int64_t> constant_value(const Node& node) {
+  if (node.kind == NodeKind::integer) return node.integer;
+  bool constant = node.kind == NodeKind::size && node.expr.is_constant();
+  return constant ? std::optional(node.expr.value()) : std::nullopt;
+}
+
+// Of a body and, for each of their iterations, of its folds.
+std::optional<double> with_folds(const Body& body) {
+  double count = 0;
+  for (const Node& node : body.nodes) {
+    count += operations_of(node);
+    if (node.kind != NodeKind::fold) continue;
+    std::optional<int64_t> begin = constant_value(body[node.args[0]]);
+    std::optional<int64_t> end = constant_value(body[node.args[1]]);
+    std::optional<double> inside = with_folds(*node.region);
+    if (!begin || !end || !inside) return std::nullopt;
+    auto combined = static_cast<double>(node.op == Op::ident ? 0 : node.slot);
+    count += static_cast<double>(std::max<int64_t>(0, *end - *begin)) * (*inside + combined);
+  }
+  return count;
+}
+
+bool aggregates(const Contraction& contraction, const Piece& piece) {
+  return contraction.aggregation != Aggregation::assign &&
+         piece.parallel_dims < piece.iterators.size();
+}
+
 }  // namespace
+
+std::optional<double> operations_with_folds(const Contraction& contraction, const Piece& piece) {
+  std::optional<double> count = with_folds(tidied(piece.body));
+  if (count && aggregates(contraction, piece)) ++*count;
+  return count;
+}
 
 double operations_per_point(const Contraction& contraction, const Piece& piece) {
   double count = 0;
-  for (const Node& node : tidied(piece.body).nodes) {
-    if (node.kind != NodeKind::operation) continue;
-    bool free = node.op == Op::cast || node.op == Op::cast_like || node.op == Op::ident;
-    count += free ? 0 : node.op == Op::fma ? 2 : 1;
-  }
-  bool aggregates = contraction.aggregation != Aggregation::assign &&
-                    piece.parallel_dims < piece.iterators.size();
-  return count + (aggregates ? 1 : 0);
+  for (const Node& node : tidied(piece.body).nodes) count += operations_of(node);
+  return count + (aggregates(contraction, piece) ? 1 : 0);
 }
 
 double count_points(const Piece& piece) {

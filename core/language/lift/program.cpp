@@ -4,6 +4,7 @@
 #include "core/language/lift/evaluator.h"
 #include "core/language/lift/lift.h"
 #include "core/language/lift/lower.h"
+#include "core/language/type_names.h"
 #include "core/support/checked.h"
 
 namespace tile::lift {
@@ -27,6 +28,15 @@ bool holds_arrays(const Type& type) {
   return false;
 }
 
+// Of a number's type that stands here under another name, such as f32 or float.
+std::string type_hint(const Syntax& node) {
+  if (node.kind != SyntaxKind::name) return "";
+  std::optional<DType> type = parse_dtype(node.text);
+  if (!type) type = foreign_dtype(node.text);
+  if (type == DType::f32) return "f32 is written Float";
+  return type == DType::i32 ? "i32 is written Int" : "";
+}
+
 }  // namespace
 
 TypePtr Evaluator::type_of(SyntaxId id) {
@@ -42,7 +52,8 @@ TypePtr Evaluator::type_of(SyntaxId id) {
     }
     return array_type(std::move(element), std::move(length));
   }
-  fail(Stage::parse, "type", node.span, "expected the type Float, Int or ArrayType(T, SIZE)");
+  fail(Stage::parse, "type", node.span, "expected the type Float, Int or ArrayType(T, SIZE)",
+       type_hint(node));
 }
 
 Expr Evaluator::size_expression(SyntaxId id) {

@@ -170,7 +170,8 @@ void Elaborator::declare_function(const DeclarationSyntax& d) {
     std::optional<Type> type = parse_type(p.type.text);
     if (!type) {
       fail(Stage::parse, "type", p.type.span,
-           "expected a type such as i32 or f32v3, found '" + std::string(p.type.text) + "'");
+           "expected a type such as i32 or f32v3, found '" + std::string(p.type.text) + "'",
+           foreign_type_hint(p.type.text));
     }
     function.parameters.push_back(*type);
     // Stands for any value of the type: a size that no tensor has.

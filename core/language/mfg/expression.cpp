@@ -217,6 +217,11 @@ std::string hint_for(std::string_view name, const ProgramSyntax& program) {
   if (name == "if" || name == "where" || name == "select") {
     return "write ifel(condition, this, that)";
   }
+  if (name == "sampler") {
+    return "a sampler is named: let s = sampler<T>(address=.ClampToEdge); it is read like T, s(x, "
+           "y)";
+  }
+  if (std::string hint = foreign_type_hint(name); !hint.empty()) return hint;
   if (name == "clip") return "write clamp(x, low, high)";
   std::vector<std::string_view> known = builtin_functions();
   for (const DeclarationSyntax& d : program.declarations) {

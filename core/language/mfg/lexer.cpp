@@ -118,6 +118,11 @@ class Lexer {
     auto found = std::find_if(kSymbols.begin(), kSymbols.end(),
                               [&](std::string_view symbol) { return starts(symbol); });
     if (found == kSymbols.end()) unexpected_character();
+    if (starts("//") || starts("/*")) {
+      fail(Stage::parse, "lexical", span_of(at_, 2),
+           "unexpected '" + std::string(text_.substr(at_, 2)) + "'",
+           "a comment begins with # and ends with its line");
+    }
     size_t begin = at_;
     at_ += found->size();
     if (*found == "|>" && !tokens_.empty() && tokens_.back().kind == TokenKind::newline) {

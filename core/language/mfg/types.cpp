@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/language/type_names.h"
+
 namespace tile::mfg {
 
 bool Type::uniform() const {
@@ -28,6 +30,11 @@ std::optional<DType> parse_scalar(std::string_view name) {
   if (!type) return std::nullopt;
   bool known = is_integer(*type) ? bit_width(*type) <= 32 : *type == DType::f32;
   return known ? type : std::nullopt;
+}
+
+std::string foreign_type_hint(std::string_view name) {
+  std::optional<DType> type = foreign_dtype(name);
+  return type && parse_scalar(to_string(*type)) ? dtype_hint(name) : "";
 }
 
 std::optional<Type> parse_type(std::string_view name) {

@@ -27,6 +27,8 @@ std::string to_string(const Type& type);
 std::optional<Type> parse_type(std::string_view name);
 // An element type of MFG by its name.
 std::optional<DType> parse_scalar(std::string_view name);
+// How a type that MFG has is written, of the name that another language gives it; else empty.
+std::string foreign_type_hint(std::string_view name);
 
 bool is_narrow(DType type);  // 8 and 16 bits
 // The common type of two operands of an operator: i32 with u32 gives u32, an integer with f32 f32.

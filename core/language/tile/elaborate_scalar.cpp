@@ -273,6 +273,7 @@ void Elaborator::fail_unknown_function(const Syntax& node) const {
   std::string hint;
   std::optional<std::string_view> nearest = nearest_name(node.text, candidates);
   if (nearest) hint = "did you mean '" + std::string(*nearest) + "'?";
+  if (std::string cast = cast_hint(node.text); !cast.empty()) hint = std::move(cast);
   if (std::string_view idiom = idiom_hint(node.text); !idiom.empty()) hint = idiom;
   fail(Stage::parse, "function", name_span(node),
        "unknown function '" + std::string(node.text) + "'", std::move(hint));

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "core/language/type_names.h"
+
 namespace tile {
 namespace {
 
@@ -66,6 +68,18 @@ constexpr std::array kAggregations = {
     Idiom{"amin", kMinimum},
 };
 
+constexpr std::string_view kTransposed =
+    "a transposed tensor is transpose(A); a contraction reads A with its indices exchanged, A[j, "
+    "i] "
+    "in place of A[i, j]";
+constexpr std::array kMembers = {
+    Idiom{"T", kTransposed},
+    Idiom{"t", kTransposed},
+    Idiom{"mT", kTransposed},
+    Idiom{"transpose", kTransposed},
+    Idiom{"shape", "the extent of axis 0 of A is A.0, that of axis 1 A.1"},
+};
+
 constexpr std::string_view kLoop =
     "there are no loops: a contraction visits all values of its indices, as in O[i: M] = +(A[i, "
     "j])";
@@ -94,6 +108,25 @@ std::string_view aggregation_hint(std::string_view name) {
   if (hint.empty()) hint = idiom_hint(name);
   bool tensor = !name.empty() && name[0] >= 'A' && name[0] <= 'Z';
   return hint.empty() && tensor ? kEach : hint;
+}
+
+std::string cast_hint(std::string_view name) {
+  constexpr std::string_view kAs = "as_";
+  std::string_view type_name = name.starts_with(kAs) ? name.substr(kAs.size()) : name;
+  std::optional<DType> type = foreign_dtype(type_name);
+  if (!type) type = parse_dtype(type_name);
+  if (!type) return "";
+  std::string own(to_string(*type));
+  bool named = *type == DType::bool_ || *type == DType::bf16 || is_f8(*type);
+  if (named) return "a cast to " + own + " is as_" + own + "(A)";
+  std::string family = is_float(*type) ? "float" : is_signed_integer(*type) ? "int" : "uint";
+  return "a cast to " + own + " is as_" + family + "(A, " + std::to_string(bit_width(*type)) + ")";
+}
+
+std::string_view member_hint(std::string_view name) {
+  std::string_view hint = find(kMembers, name);
+  if (!hint.empty()) return hint;
+  return "tensors have no methods: X.sum(1) is the contraction S[i: M] = +(X[i, j])";
 }
 
 std::string_view statement_hint(std::string_view word) { return find(kWords, word); }

@@ -87,6 +87,12 @@ class Lexer {
     unexpected_character();
   }
 
+  std::string_view word_from(size_t begin) const {
+    size_t end = begin;
+    while (end < text_.size() && is_word(text_[end])) ++end;
+    return text_.substr(std::min(begin, text_.size()), end - begin);
+  }
+
   [[noreturn]] void unexpected_character() const {
     std::string_view shown = text_.substr(at_, character_length(text_.substr(at_)));
     std::string hint;
@@ -95,9 +101,7 @@ class Lexer {
     if (shown == "#") hint = "a comment begins with //";
     if (shown == ".") hint = "numbers need digits before the dot, as in 0.5";
     bool of_value = at_ > 0 && (is_word(text_[at_ - 1]) || text_[at_ - 1] == ')');
-    if (shown == "." && of_value) {
-      hint = "tensors have no methods: X.sum(1) is the contraction S[i: M] = +(X[i, j])";
-    }
+    if (shown == "." && of_value) hint = member_hint(word_from(at_ + 1));
     std::string quoted = "'" + std::string(shown) + "'";
     if (shown.size() == 1 && (shown[0] < 0x20 || shown[0] == 0x7f)) {
       char code[8];

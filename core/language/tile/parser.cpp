@@ -16,6 +16,13 @@ std::string shown(const Token& token) {
   return "'" + text + "'";
 }
 
+// What `A += B` is in a language where each tensor is assigned once.
+std::string changed_name_hint(std::string_view name) {
+  std::string changed(name);
+  return "each tensor is assigned once: give the new value a new name, as in " + changed +
+         "2 = " + changed + " + B";
+}
+
 }  // namespace
 
 bool Parser::accept(std::string_view symbol) {
@@ -133,9 +140,8 @@ StatementSyntax Parser::statement() {
     statement.contraction = contraction(statement.result.span);
   } else {
     if (!peek().is("=")) {
-      bool changes = find_binary_operator(peek().text) && peek(1).is("=");
       fail_expected("'=' or '[' after the tensor that is assigned",
-                    changes ? "each tensor is assigned once: give the new value a new name" : "");
+                    changes_in_place() ? changed_name_hint(statement.result.text) : "");
     }
     take();
     std::optional<Op> op = find_binary_operator(peek().text);
@@ -151,6 +157,12 @@ StatementSyntax Parser::statement() {
   statement.span = {begin, last_end()};
   expect(";", "after the statement");
   return statement;
+}
+
+// Whether `+=` or the like is next.
+bool Parser::changes_in_place() const {
+  return find_binary_operator(peek().text) && peek(1).is("=") &&
+         peek().span.end == peek(1).span.begin;
 }
 
 // attribute = index-name [ "(" name {"," name} ")" ]
@@ -185,6 +197,11 @@ ContractionSyntax Parser::contraction(Span name) {
   out.out_span = {name.begin, last_end()};
   if (peek().is("==")) {
     fail_expected("'=' and an aggregation", "write the assigning aggregation as '= ='");
+  }
+  if (changes_in_place()) {
+    fail_expected("'=' after the output",
+                  "the aggregation stands behind the =, as in O[i: N] = +(A[i, j]); each tensor is "
+                  "assigned once");
   }
   expect("=", "after the output");
   out.aggregation = aggregation();

@@ -133,7 +133,9 @@ class BodyTyper {
            quoted(node.op) + " needs integers, but its operands are " +
                (kind.strength == Strength::strong ? std::string(to_string(kind.type))
                                                   : "floating-point numbers"),
-           "cast with as_int or as_uint");
+           node.op == Op::bit_xor
+               ? "`^` is the exclusive or of integers; a power is pow(A, 2.0), a square square(A)"
+               : "cast with as_int or as_uint");
     }
     return kind;
   }

@@ -62,7 +62,12 @@ std::string explained_overlap(const LoadedProgram& program, const Division& divi
 
 LocalMesh mesh_for(const LoadedProgram& program, const std::vector<HostTensor>& inputs,
                    const MeshArguments& arguments, std::shared_ptr<LocalRanks> ranks) {
-  Division parts = divided(program, layouts_of(inputs), arguments);
+  return mesh_for(program, divided(program, layouts_of(inputs), arguments), arguments,
+                  std::move(ranks));
+}
+
+LocalMesh mesh_for(const LoadedProgram& program, Division parts, const MeshArguments& arguments,
+                   std::shared_ptr<LocalRanks> ranks) {
   return located(program.program().source, [&] {
     auto source = std::make_shared<const Program>(program.program());
     if (!ranks) {

@@ -39,7 +39,10 @@ std::vector<RankProgram> overlapped_ranks(const std::shared_ptr<Engine>& engine,
 std::string explained_overlap(const LoadedProgram& program, const Division& division,
                               const MeshArguments& arguments);
 
-// The program of these inputs on a mesh of this process. `ranks`: null for ranks of its own.
+// The parts of a program on a mesh of this process. `ranks`: null for ranks of its own.
+LocalMesh mesh_for(const LoadedProgram& program, Division parts, const MeshArguments& arguments,
+                   std::shared_ptr<LocalRanks> ranks = nullptr);
+// The same of these inputs.
 LocalMesh mesh_for(const LoadedProgram& program, const std::vector<HostTensor>& inputs,
                    const MeshArguments& arguments, std::shared_ptr<LocalRanks> ranks = nullptr);
 

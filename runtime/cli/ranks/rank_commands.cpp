@@ -37,7 +37,8 @@ Given given_input(const LoadedProgram& program, size_t i, const std::string& val
     given.type = *boxes;
     return given;
   }
-  given.whole = value.empty() && parameter ? *parameter : read_tensor(value);
+  bool left_out = value.empty() && parameter;
+  given.whole = left_out ? *parameter : read_tensor(value, input_name(program, i));
   if (gives_picture(value)) {
     given.whole = picture_for_input(std::move(given.whole), input_name(program, i));
   }
@@ -74,7 +75,7 @@ class ProcessRun {
     Asked asked = program_of(arguments_, on_own_gpu(options_));
     program_ = asked.program;
     if (mesh_->rank() == 0) print_warnings(*program_, nullptr, options_, asked.written.get());
-    take_inputs();
+    take_inputs(asked);
     for (const MeshProgram::Part& part : on_mesh_->outputs()) {
       check_output_shape(output_name(*program_, outputs_.size()), part.whole, arguments_);
       outputs_.emplace_back(part.type, part.boxes[mesh_->rank()].shape());
@@ -87,8 +88,9 @@ class ProcessRun {
   }
 
  private:
-  void take_inputs() {
-    std::vector<std::string> values = values_by_input(*program_, arguments_.in, "--in");
+  void take_inputs(const Asked& asked) {
+    std::vector<std::string> values =
+        values_by_input(*program_, arguments_.in, "--in", arguments_.gradient_of);
     std::vector<std::optional<HostTensor>> parameters = parameters_of(*program_, arguments_.param);
     std::vector<Given> given;
     MeshProgramOptions what;
@@ -99,6 +101,7 @@ class ProcessRun {
       given.push_back(given_input(*program_, i, values[i], parameters[i]));
       what.inputs.push_back(given.back().type);
     }
+    if (asked.forward) check_seed(*asked.forward, arguments_.gradient_of, what.inputs);
     on_mesh_ = located(source(), [&] {
       return std::make_unique<MeshProgram>(
           program_->engine(), std::make_shared<const Program>(program_->program()), mesh_, what);
@@ -113,7 +116,8 @@ class ProcessRun {
     if (given.file.empty()) return on_mesh_->part_of_input(given.whole, i);
     require_memory(given.file, part.type, box);  // for zeros, too
     bool zeros = tile::part_of(mesh_->mesh(), part.partial, mesh_->rank()) != 0;
-    return zeros || box.empty() ? HostTensor(part.type, box.shape()) : read_box(given.file, box);
+    return zeros || box.empty() ? HostTensor(part.type, box.shape())
+                                : read_box(given.file, box, input_name(*program_, i));
   }
 
   const SourcePtr& source() const { return program_->program().source; }

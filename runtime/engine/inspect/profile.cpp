@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <optional>
 
 #include "core/ir/analysis/operation_count.h"
 #include "core/kernel/forms/tensor_core_gemm.h"
@@ -25,19 +26,35 @@ double bytes_of(const Executable& e, const Launch& launch) {
   return bytes;
 }
 
-double operations_of(const Launch& launch) {
-  if (!launch.kernel) return 0;
+// Nullopt where they cannot be counted: there are too many points, or data set how often a loop
+// inside the kernel runs.
+std::optional<double> operations_of(const Kernel& kernel) {
   double operations = 0;
-  for (const KernelStage& stage : launch.kernel->stages) {
+  for (const KernelStage& stage : kernel.stages) {
     for (const Piece& piece : stage.contraction.pieces) {
+      std::optional<double> of_point = operations_with_folds(stage.contraction, piece);
+      if (!of_point) return std::nullopt;
       try {
-        operations += count_points(piece) * operations_per_point(stage.contraction, piece);
-      } catch (const Failure&) {  // too many points to count
-        return 0;
+        operations += count_points(piece) * *of_point;
+      } catch (const Failure&) {
+        return std::nullopt;
       }
     }
   }
   return operations;
+}
+
+// A loop's: those of its step, for each of them. A sort counts none.
+std::optional<double> operations_of(const Launch& launch) {
+  if (launch.kernel) return operations_of(*launch.kernel);
+  if (!launch.loop) return launch.sort ? std::optional(0.0) : std::nullopt;
+  double operations = 0;
+  for (const Launch& step : launch.loop->step->launches) {
+    std::optional<double> of_step = operations_of(step);
+    if (!of_step) return std::nullopt;
+    operations += *of_step;
+  }
+  return operations * static_cast<double>(launch.loop->trips);
 }
 
 // Operations in a nanosecond at best: of the tensor cores where they multiply what the first stage
@@ -64,7 +81,9 @@ LaunchWork work_of(const Executable& e, const Launch& launch) {
   const Target& target = e.engine->target();
   LaunchWork work;
   work.bytes = bytes_of(e, launch);
-  work.operations = operations_of(launch);
+  std::optional<double> operations = operations_of(launch);
+  work.counted = operations.has_value();
+  work.operations = operations.value_or(0);
   work.memory_ns = work.bytes / (target.dram_bytes_per_ns * target.threads);
   work.arithmetic_ns = work.operations / arithmetic_of(e, launch);
   return work;
@@ -89,6 +108,13 @@ std::vector<LaunchProfile> profile(const Executable& e, const std::vector<double
 
 namespace {
 
+std::string rate_text(const LaunchProfile& p) {
+  if (!p.work.counted) return "operations not counted ";
+  char text[48];
+  std::snprintf(text, sizeof text, "%10.1f GFLOP/s ", p.work.operations / p.ns);
+  return text;
+}
+
 // The ceiling is that of the memory: what the caches hold is read faster.
 std::string share_text(double share) {
   if (share > 1) return "(from the caches)  ";
@@ -104,9 +130,8 @@ std::string to_text(const std::vector<LaunchProfile>& launches) {
   double sum = 0;
   for (const LaunchProfile& p : launches) {
     char line[160];
-    std::snprintf(line, sizeof line, "%12.3f us %9.1f GB/s %10.1f GFLOP/s ", p.ns / 1e3,
-                  p.work.bytes / p.ns, p.work.operations / p.ns);
-    out += line + share_text(p.share) + "  " + p.name + "\n";
+    std::snprintf(line, sizeof line, "%12.3f us %9.1f GB/s ", p.ns / 1e3, p.work.bytes / p.ns);
+    out += line + rate_text(p) + share_text(p.share) + "  " + p.name + "\n";
     sum += p.ns;
   }
   char line[64];

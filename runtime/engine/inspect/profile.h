@@ -12,7 +12,8 @@ namespace tile {
 // What a launch does at least, and how long the machine takes for that at best.
 struct LaunchWork {
   double bytes = 0;       // tensors read and written, each once
-  double operations = 0;  // of the valid points; 0 where they cannot be counted
+  double operations = 0;  // of the valid points and of loops inside kernels
+  bool counted = true;    // else the operations are 0
   double memory_ns = 0, arithmetic_ns = 0;
   double least_ns() const { return std::max(memory_ns, arithmetic_ns); }
 };

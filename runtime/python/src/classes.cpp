@@ -166,6 +166,23 @@ nb::tuple spec_of(const Plan& plan) {
 
 const Engine& engine_of(const Executable& e) { return nb::cast<Program*>(e.program)->engine(); }
 
+// Arguments of a wrong type are refused in words: nanobind's own error is a table of signatures.
+std::string text_argument(nb::handle value, const char* what) {
+  static Helper check("tilejit._support", "text_argument");
+  return nb::cast<std::string>(check.get()(value, what));
+}
+
+using Names = std::vector<std::string>;
+Names names_argument(nb::handle value, const char* what) {
+  static Helper check("tilejit._support", "names_argument");
+  return nb::cast<Names>(check.get()(value, what));
+}
+
+double number_argument(nb::handle value, const char* what) {
+  static Helper check("tilejit._support", "number_argument");
+  return nb::cast<double>(check.get()(value, what));
+}
+
 void bind_properties(nb::class_<Program>& cls) {
   cls.def_prop_ro("engine", &Program::engine_object, "The engine that compiles and runs it.")
       .def_prop_ro("handle", &Program::handle,
@@ -186,15 +203,32 @@ void bind_derived(nb::class_<Program>& cls) {
   cls.def("bind", &Program::bound, nb::arg("constants"),
           "The program in which the inputs named stay the same: they are copied once for each "
           "layout of the others.")
-      .def("grad", &Program::gradient, nb::arg("of") = nb::none(), nb::arg("wrt") = nb::none(),
-           "The program that also gives the gradients of output `of` by the inputs `wrt`; its last "
-           "input is the gradient of that output.")
-      .def("with_gradient", &Program::with_gradient, nb::arg("of"), nb::arg("gradient"),
-           "The program whose gradient of output `of` is the program `gradient`.")
+      .def(
+          "grad",
+          [](const Program& self, nb::object of, nb::object wrt) {
+            std::optional<std::string> output;
+            std::optional<Names> inputs;
+            if (!of.is_none()) output = text_argument(of, "grad: of");
+            if (!wrt.is_none()) inputs = names_argument(wrt, "grad: wrt");
+            return self.gradient(std::move(output), std::move(inputs));
+          },
+          nb::arg("of") = nb::none(), nb::arg("wrt") = nb::none(),
+          "The program that also gives the gradients of output `of` by the inputs `wrt`; its last "
+          "input is the gradient of that output.")
+      .def(
+          "with_gradient",
+          [](const Program& self, nb::object of, nb::object gradient) {
+            static Helper check("tilejit._support", "program_argument");
+            nb::object program = check.get()(gradient, "with_gradient: gradient");
+            return self.with_gradient(text_argument(of, "with_gradient: of"),
+                                      *nb::cast<const Program*>(program));
+          },
+          nb::arg("of").none(), nb::arg("gradient").none(),
+          "The program whose gradient of output `of` is the program `gradient`.")
       .def(
           "with_outputs",
           [](const Program& self, nb::args names) {
-            return self.with_outputs(nb::cast<std::vector<std::string>>(nb::list(names)));
+            return self.with_outputs(names_argument(names, "with_outputs: the names"));
           },
           nb::arg("names"),
           "The program with these outputs alone; what they do not need is not computed.");
@@ -217,13 +251,14 @@ void bind_compilation(nb::class_<Program>& cls) {
           "The executable for inputs of such shapes, types and layouts.")
       .def(
           "tune",
-          [](nb::handle_t<Program> self, nb::args args, double seconds, nb::kwargs kwargs) {
+          [](nb::handle_t<Program> self, nb::args args, nb::object duration, nb::kwargs kwargs) {
+            double seconds = number_argument(duration, "tune: seconds");
             Program* program = nb::cast<Program*>(self);
             std::shared_ptr<Plan> plan = program->compiled(args, kwargs);
             tune(program->engine(), plan->executable, seconds);
             return Executable{nb::borrow(self), std::move(plan)};
           },
-          nb::arg("inputs"), nb::arg("seconds") = 1.0, nb::arg("named"),
+          nb::arg("inputs"), nb::arg("seconds").none() = 1.0, nb::arg("named"),
           "Races schedules for such inputs; the winners are kept on disk.");
 }
 
@@ -237,12 +272,13 @@ void bind_inspection(nb::class_<Program>& cls) {
          nb::arg("inputs"), nb::arg("named"), "What each kernel became for such inputs, and why.")
       .def(
           "emit",
-          [](Program& self, const std::string& stage, nb::args args, nb::kwargs kwargs) {
+          [](Program& self, nb::object stage, nb::args args, nb::kwargs kwargs) {
+            std::string name = text_argument(stage, "emit: the stage");
             std::shared_ptr<Plan> plan = self.compiled(args, kwargs);
-            return text_from(self.engine(), plan->executable, c_text(stage, "stage"),
+            return text_from(self.engine(), plan->executable, c_text(name, "stage"),
                              tile_executable_emit);
           },
-          nb::arg("stage"), nb::arg("inputs"), nb::arg("named"),
+          nb::arg("stage").none(), nb::arg("inputs"), nb::arg("named"),
           "The text of a stage: program, bound, reduced, kernels, schedule, nest, llvm or asm.");
 }
 
@@ -311,20 +347,22 @@ void bind_executable(nb::module_& module) {
           "What each kernel became, and why.")
       .def(
           "emit",
-          [](const Executable& e, const std::string& stage) {
-            return text_from(engine_of(e), e.plan->executable, c_text(stage, "stage"),
+          [](const Executable& e, nb::object stage) {
+            std::string name = text_argument(stage, "emit: the stage");
+            return text_from(engine_of(e), e.plan->executable, c_text(name, "stage"),
                              tile_executable_emit);
           },
-          nb::arg("stage"),
+          nb::arg("stage").none(),
           "The text of a stage: program, bound, reduced, kernels, schedule, nest, llvm or asm.")
       .def(
           "tune",
-          [](nb::handle_t<Executable> self, double seconds) {
+          [](nb::handle_t<Executable> self, nb::object duration) {
+            double seconds = number_argument(duration, "tune: seconds");
             const Executable& e = *nb::cast<Executable*>(self);
             tune(engine_of(e), e.plan->executable, seconds);
             return nb::borrow(self);
           },
-          nb::arg("seconds") = 1.0, "Races schedules; the winners are kept on disk.")
+          nb::arg("seconds").none() = 1.0, "Races schedules; the winners are kept on disk.")
       .def("__repr__", [](const Executable& e) {
         return "<tilejit.Executable of " + nb::cast<std::string>(nb::repr(e.program)) + ">";
       });

@@ -327,7 +327,9 @@ void Argument::describe(nb::handle object, const InputDeclaration& declared) {
   if (name.rfind("torch.", 0) == 0) name = name.substr(6);
   tensor_.dtype = type_named(name);
   if (tensor_.dtype.bits == 0) {
-    raise_type("input " + declared.name + " holds " + name + ", which is not supported");
+    raise_type("input " + declared.name + " is described as of " + name +
+               ", which is no element type: expected bool, i8 to i64, u8 to u64, f8e4m3, f8e5m2, "
+               "f16, bf16, f32, f64, or NumPy's name of one, such as float32");
   }
   for (nb::handle size : nb::iter(sizes)) {
     nb::object whole = nb::steal(PyNumber_Index(size.ptr()));

@@ -14,7 +14,7 @@ from typing import Any, Optional
 from ._core import Engine, Executable, Program
 from ._errors import ArgumentError, BindError, CompileError, Error, ParseError, RunError
 from ._einsum import contract, einsum
-from ._support import Explanation, Spec
+from ._support import Explanation, Spec, program_text, text_argument
 
 __version__ = "0.2.0"
 __all__ = ["ArgumentError", "BindError", "CompileError", "Engine", "Error", "Executable", "Explanation", "ParseError",
@@ -38,8 +38,11 @@ def default_engine() -> Engine:
 def program(text: str, language: str = "tile", *, name: str = "<text>", engine: Optional[Engine] = None) -> Program:
     """Parses a program; `language` is "tile", "mfg" or "lift", `name` what errors call the text.
 
-    Raises ParseError where the text is wrong."""
-    return Program(default_engine() if engine is None else engine, text, language, name)
+    Raises ParseError where the text is wrong, TypeError where it is the name of a file."""
+    if engine is not None and not isinstance(engine, Engine):
+        raise TypeError(f"the engine is a {type(engine).__name__}: expected a tilejit.Engine")
+    text_argument(name, "the name")
+    return Program(default_engine() if engine is None else engine, program_text(text, language), language, name)
 
 
 def load_ipython_extension(shell: Any) -> None:

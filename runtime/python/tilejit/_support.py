@@ -5,6 +5,7 @@ import dataclasses
 import html
 import logging
 import os
+import re
 import sys
 from typing import Any
 
@@ -24,10 +25,65 @@ def log(level: int, message: str) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Spec:
-    """Shape and element type ("f32", "i64", "bool", "bf16" …) of an array that need not exist."""
+    """Shape and element type of an array that need not exist: "bool", "i8" to "i64", "u8" to "u64", "f8e4m3", "f8e5m2",
+    "f16", "bf16", "f32" or "f64"; NumPy's names of them are taken, too."""
 
     shape: tuple[int, ...]
     dtype: str
+
+
+def _kind(value: Any) -> str:
+    return f"the text {value!r}" if isinstance(value, str) else f"a {type(value).__name__}"
+
+
+def text_argument(value: Any, what: str) -> str:
+    """The text that an argument has to be; `what` says of what, for the error."""
+    if isinstance(value, str):
+        return value
+    raise TypeError(f"{what} is {_kind(value)}: expected text")
+
+
+def names_argument(value: Any, what: str) -> list[str]:
+    """The list of names that an argument has to be."""
+    if isinstance(value, str):
+        raise TypeError(f"{what} is {_kind(value)}: expected a list of names, such as [{value!r}]")
+    try:
+        names = list(value)
+    except TypeError:
+        raise TypeError(f"{what} is {_kind(value)}: expected a list of names") from None
+    return [text_argument(name, f"{what}, entry {i},") for i, name in enumerate(names)]
+
+
+def number_argument(value: Any, what: str) -> float:
+    """The number that an argument has to be."""
+    if isinstance(value, str) or not hasattr(value, "__float__") and not hasattr(value, "__index__"):
+        raise TypeError(f"{what} is {_kind(value)}: expected a number")
+    return float(value)
+
+
+def program_argument(value: Any, what: str) -> Any:
+    """The program that an argument has to be."""
+    from . import Program
+    if isinstance(value, Program):
+        return value
+    raise TypeError(f"{what} is {_kind(value)}: expected a tilejit.Program")
+
+
+_FILE_NAME = re.compile(r"[^\s(){};]+\.(tile|mfg|lift)")
+
+
+def program_text(text: Any, language: Any) -> str:
+    """The text of a program; what is the name of its file is refused."""
+    how = "program() takes the text of a program, not a file: program(pathlib.Path({!r}).read_text(){})"
+    if isinstance(text, os.PathLike):
+        suffix = os.path.splitext(os.fspath(text))[1][1:]
+        raise TypeError(how.format(os.fspath(text), f", {suffix!r}" if suffix in ("mfg", "lift") else ""))
+    text_argument(text, "the program")
+    text_argument(language, "the language")
+    file = _FILE_NAME.fullmatch(text.strip())
+    if file:
+        raise TypeError(how.format(text.strip(), "" if file[1] == "tile" else f", {file[1]!r}"))
+    return text
 
 
 class Explanation(str):
