@@ -77,12 +77,10 @@ class RankCheck {
   // The same for tensors that stay in the GPUs' memory, in one mesh each.
   const DeviceRanks& on_gpus(const std::string& mesh) {
     std::unique_ptr<DeviceRanks>& made = meshes_[mesh];
-    auto engine_of = [&](size_t rank) {
-      std::shared_ptr<Engine>& engine = engines_[rank];
-      if (!engine) engine = test_engine("cuda:" + std::to_string(rank));
-      return engine;
-    };
-    if (!made) made = std::make_unique<DeviceRanks>(mesh, kRankTimeoutSeconds, engine_of);
+    if (made) return *made;
+    std::shared_ptr<LocalRanks> same = ranks(mesh_of(mesh, "mesh").ranks());
+    auto engine_of = [&](size_t rank) { return same->engine(rank); };
+    made = std::make_unique<DeviceRanks>(mesh, kRankTimeoutSeconds, engine_of);
     return *made;
   }
 
@@ -182,7 +180,6 @@ class RankCheck {
 
   std::shared_ptr<Engine> gpus_;
   std::map<size_t, std::shared_ptr<LocalRanks>> ranks_;
-  std::map<size_t, std::shared_ptr<Engine>> engines_;
   std::map<std::string, std::unique_ptr<DeviceRanks>> meshes_;
   std::map<std::string, size_t> compared_;
   size_t failed_ = 0;
