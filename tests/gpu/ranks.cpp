@@ -25,7 +25,7 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kMostRanks = 8;
 constexpr size_t kToldFailures = 20;
 // The second run with the same tensors is recorded, further ones are replayed.
-constexpr int kRunsOfTensors = 4;
+constexpr int kRunsOfTensors = 3;
 constexpr const char* kProduct =
     "function (A[M, L], B[L, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }";
 constexpr const char* kStencil =
