@@ -56,8 +56,11 @@ struct Fibre {
 struct Phases {
   long long count = 0, left = 0, bytes = 0;
   unsigned phase = 0;
+  // What has been handed over to the phase that is under way, and by those that are complete.
+  Races::Known arriving, complete;
   void settle() {
     if (left != 0 || bytes != 0) return;
+    complete = arriving;
     ++phase;
     left = count;
   }
@@ -279,10 +282,11 @@ void finish_copies(int pending) {
 }
 
 void init_barrier(unsigned barrier, unsigned count) {
-  machine.barriers[barrier] = {count, count, 0, 0};
+  machine.barriers[barrier] = {count, count, 0, 0, {}, {}};
 }
 void arrive(unsigned barrier, long long expected_bytes) {
   Phases& b = machine.barriers.at(barrier);
+  machine.races.hand_over(machine.current, b.arriving);
   --b.left;
   b.bytes += expected_bytes;
   b.settle();
@@ -293,6 +297,7 @@ void wait_for_phase(unsigned barrier, unsigned parity) {
     if (turns >= kMostTurns) leave(State::done);
     leave(State::running);
   }
+  machine.races.take_over(machine.current, machine.barriers.at(barrier).complete);
 }
 
 void load_box(unsigned to, const BoxMap& map, unsigned barrier, const int* coordinates) {

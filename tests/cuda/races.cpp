@@ -44,6 +44,7 @@ void Races::begin_cluster(unsigned block, const std::string& name) {
   name_ = name;
   ++cluster_;
   ++now_;
+  known_.clear();
 }
 
 void Races::barrier(Group group, unsigned thread) {
@@ -52,6 +53,23 @@ void Races::barrier(Group group, unsigned thread) {
   if (group == Group::cluster) cluster_barrier_ = now_;
   if (group == Group::block) block_barrier_[block] = now_;
   if (group == Group::warp) warp_barrier_[block * block_ + thread % block_ / 32 * 32] = now_;
+}
+
+void Races::hand_over(unsigned thread, Known& known) {
+  ++now_;
+  unsigned first = thread / block_ * block_ + thread % block_ / 32 * 32;
+  Known own = thread < known_.size() ? known_[thread] : Known();
+  own.resize(std::max<size_t>(own.size(), thread / 32 + 1));
+  own[thread / 32] = std::max(own[thread / 32], warp_barrier_[first]);
+  known.resize(std::max(known.size(), own.size()));
+  for (size_t w = 0; w < own.size(); ++w) known[w] = std::max(known[w], own[w]);
+}
+
+void Races::take_over(unsigned thread, const Known& known) {
+  if (known_.size() <= thread) known_.resize(thread + 1);
+  Known& own = known_[thread];
+  own.resize(std::max(own.size(), known.size()));
+  for (size_t w = 0; w < known.size(); ++w) own[w] = std::max(own[w], known[w]);
 }
 
 Races::Range* Races::range_of(const void* memory) {
@@ -98,6 +116,10 @@ bool Races::ordered(const Range& range, unsigned thread, uint32_t time) const {
   unsigned block = thread / block_;
   if (block != self_ / block_) return false;
   if (time < block_barrier_[block]) return true;
+  if (self_ < known_.size() && thread / 32 < known_[self_].size() &&
+      time < known_[self_][thread / 32]) {
+    return true;
+  }
   unsigned warp = thread % block_ / 32, own = self_ % block_ / 32;
   return warp == own && time < warp_barrier_[block * block_ + warp * 32];
 }

@@ -5,6 +5,8 @@
 // Every granule of memory remembers who wrote it last and who read it since, with the time, which
 // each barrier moves on. Barriers are for warps, blocks or clusters, one inside the other, so that
 // an access happened before one of another thread if the smallest barrier for both came between.
+// Barriers in shared memory hand on what a thread knows to have happened when it arrives at them:
+// what the threads of its warp did before the warp's last barrier, and what it was handed itself.
 #pragma once
 
 #include <array>
@@ -31,6 +33,10 @@ class Races {
   void begin_cluster(unsigned block, const std::string& name);
   // All threads of the group that this one is in have come to a barrier.
   void barrier(Group group, unsigned thread);
+  // By warp of the cluster: the time before which its accesses have happened.
+  using Known = std::vector<uint32_t>;
+  void hand_over(unsigned thread, Known& known);
+  void take_over(unsigned thread, const Known& known);
 
   bool watches(const void* memory) const;
   void access(unsigned thread, const void* memory, size_t bytes, bool writes);
@@ -90,6 +96,7 @@ class Races {
   uint32_t cluster_barrier_ = 0;
   std::array<uint32_t, 8> block_barrier_{};
   std::array<uint32_t, kMostThreads> warp_barrier_{};  // by the warp's first thread
+  std::vector<Known> known_;                           // by thread of the cluster
 };
 
 }  // namespace tile_emulation

@@ -8,8 +8,9 @@ namespace {
 // Texts may stand several times in one translation unit of the tests.
 //
 // exp_distance: exp(a - b) (exp_scaled: exp(a * times - b)) by one rounding of the power of two's
-// exponent, but for that of b's part; exp_between: of two such parts, so that factors fit what
-// exp_distance has made before. From 2^27 on the rounding of b's part could exceed the exponents
+// exponent, but for that of b's part; exp_near: the same where b is not far; exp_between: of two
+// such parts, so that factors fit what exp_distance has made before. What is b's alone is a pair,
+// made once for many cells. From 2^27 on the rounding of b's part could exceed the exponents
 // that 16 bits have, so that a row whose scores are all masked (-1e9, -1e30) would have infinite
 // weights; but there neighbours are at least 8 apart, and the plain difference tells the equal from
 // the rest. By a power of two products are exact: no rounding tells those neighbours apart.
@@ -75,6 +76,7 @@ FN u32 stream_pair(f16, f32 low, f32 high) {
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
   return r;
 }
+FN void stream_pin(int& x) { asm volatile("" : "+r"(x)); }
 FN f32 power_of_two(f32 x) {
   f32 r;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
@@ -88,6 +90,7 @@ FN f32 stream_reciprocal(f32 x) {
 }
 #else
 using namespace tile_emulation::stream;
+FN void stream_pin(int&) {}
 FN f32 stream_reciprocal(f32 x) { return 1 / x; }
 FN u32 stream_pair(bf16, f32 low, f32 high) {
   return to_bf16(low).bits | (u32)to_bf16(high).bits << 16;
@@ -102,28 +105,36 @@ FN void stream_multiply(f16, float* sum, const u32* a, u32 b0, u32 b1) {
   multiply_fragments([](u16 bits) { return from(f16{bits}); }, sum, a, b0, b1);
 }
 #endif
-FN f32 stream_quotient(f32 a, f32 b) {
+FN bool is_far(f32 x) { return fabsf(x) >= 134217728.0f; }
+FN bool is_power_of_two(f32 x) { return (__float_as_uint(x) & 0x7fffffu) == 0; }
+struct alignas(8) StreamPair { f32 times, then; };
+FN StreamPair stream_divisor(f32 b) {
   const f32 magnitude = fabsf(b);
   const f32 scale = magnitude > 4.25352959e37f    ? 5.42101086e-20f
                     : magnitude < 2.35098870e-38f ? 1.84467441e19f
                                                   : 1.0f;
-  return rounded_product(rounded_product(a, stream_reciprocal(rounded_product(b, scale))), scale);
+  return {stream_reciprocal(rounded_product(b, scale)), scale};
 }
-FN bool is_far(f32 x) { return fabsf(x) >= 134217728.0f; }
-FN bool is_power_of_two(f32 x) { return (__float_as_uint(x) & 0x7fffffu) == 0; }
-FN f32 exp_distance(f32 a, f32 b) {
+FN f32 stream_quotient(f32 a, StreamPair b) {
+  return rounded_product(rounded_product(a, b.times), b.then);
+}
+FN f32 stream_quotient(f32 a, f32 b) { return stream_quotient(a, stream_divisor(b)); }
+FN StreamPair stream_subtrahend(f32 b) {
   const f32 log2_e = is_far(b) ? 1.0f : 1.44269504f;
-  return power_of_two(fmaf(a, log2_e, -rounded_product(b, log2_e)));
+  return {log2_e, rounded_product(b, log2_e)};
 }
-FN f32 exp_scaled(f32 a, f32 times, f32 b) {
-  if (is_power_of_two(times)) {
-    const f32 log2_e = is_far(b) ? 1.0f : 1.44269504f;
-    return power_of_two(fmaf(a, times * log2_e, -rounded_product(b, log2_e)));
-  }
+FN f32 exp_distance(f32 a, StreamPair b) { return power_of_two(fmaf(a, b.times, -b.then)); }
+FN f32 exp_distance(f32 a, f32 b) { return exp_distance(a, stream_subtrahend(b)); }
+FN f32 exp_scaled(f32 a, f32 times, StreamPair b) {
+  if (is_power_of_two(times)) return power_of_two(fmaf(a, times * b.times, -b.then));
+  return exp_distance(rounded_product(a, times), b);
+}
+FN f32 exp_scaled(f32 a, f32 times, f32 b) { return exp_scaled(a, times, stream_subtrahend(b)); }
+FN f32 exp_near(f32 a, f32 times, f32 b) {
   const f32 log2_e = 1.44269504f;
-  const f32 near = fmaf(a, rounded_product(times, log2_e), -rounded_product(b, log2_e));
-  return power_of_two(is_far(b) ? rounded_product(a, times) - b : near);
+  return power_of_two(fmaf(a, rounded_product(times, log2_e), -rounded_product(b, log2_e)));
 }
+FN f32 exp_near(f32 a, f32 times, StreamPair b) { return exp_scaled(a, times, b); }
 FN f32 exp_between(f32 a, f32 b) {
   const f32 log2_e = 1.44269504f;
   if (is_far(b)) return power_of_two(a - b);

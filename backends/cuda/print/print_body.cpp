@@ -111,6 +111,7 @@ ValueText Printer::node(const Body& of, const Node& n, const NodeValues& values,
       return {print_conversion({"(" + v.text + ")", DType::i64}, n.type), n.type};
     }
     case NodeKind::load: {
+      if (only_pairs(n, loads)) return {"0.0f", n.type};  // what reads it takes the pair
       size_t slot = n.slot;
       std::string text;
       if (lanes != nullptr && lanes->packs.contains(slot)) {
@@ -123,13 +124,16 @@ ValueText Printer::node(const Body& of, const Node& n, const NodeValues& values,
     }
     case NodeKind::operation: {
       bool quick = stream_exponentials_ && n.op == Op::exp && n.type == DType::f32;
-      if (quick) return {stream_exponential(of, n, values), n.type};
+      if (quick) return {stream_exponential(of, n, values, loads), n.type};
       Values operands;
       for (NodeId id : n.args) operands.push_back(values[id]);
       // Of weights, which are rounded to 16 bits.
       bool quotient = stream_exponentials_ && !stream_between_ && n.op == Op::div;
       if (quotient && n.type == DType::f32) {
-        return {"stream_quotient(" + operands[0].text + ", " + operands[1].text + ")", n.type};
+        std::string pair = column_pair(of[n.args[1]], loads, true);
+        return {"stream_quotient(" + operands[0].text + ", " +
+                    (pair.empty() ? operands[1].text : pair) + ")",
+                n.type};
       }
       if (n.op == Op::div && n.type == DType::f32 && in_thread_ && loops_ > 0) {
         return {"divided(" + operands[0].text + ", " + operands[1].text + ")", n.type};

@@ -89,10 +89,18 @@ Printer::StreamLayout Printer::stream_layout(const nest::For& grid) const {
     list.push_back(&c);
   };
   for (const nest::Statement& s : l.loop->body) {
-    if (const auto* c = std::get_if<nest::Copy>(&s.what)) place(*c, l.stage_bytes, l.steps);
+    const auto* c = std::get_if<nest::Copy>(&s.what);
+    if (c == nullptr) continue;
+    if (buffer(c->to).shape.size() > 1) {
+      place(*c, l.stage_bytes, l.steps);
+    } else {
+      l.values[c->to].copy = c;
+    }
   }
+  place_values(l);
   find_statement<nest::Copy>(grid.body, [&](const nest::Copy& c) {
-    if (!l.at.contains(c.to)) place(c, l.once_bytes, l.once);
+    bool later = l.at.contains(c.to) || l.values.contains(c.to);
+    if (!later) place(c, l.once_bytes, l.once);
     return false;
   });
   auto boxes = [&](const nest::Copy* c) { return is_bulk_copy(*c); };
@@ -112,18 +120,24 @@ void Printer::stream_kernel(const nest::For& grid) {
   k.name = "tile_" + number(static_cast<int64_t>(source_.kernels.size()));
   k.grid = simplify(grid.extent, ranges_);
   l.kernel = &k;
-  int64_t barriers = l.bulk ? 16 * l.stages + 16 : 0;
+  int64_t barriers = l.bulk ? 16 * l.stages + 16 + 8 * multiplying_groups(l) : 0;
   k.block = static_cast<int>(l.threads + (l.bulk ? kStreamGroupThreads : 0));
-  k.shared_bytes = static_cast<size_t>(l.once_bytes + l.stages * l.stage_bytes + barriers +
-                                       kStreamLineBytes * 8);
+  k.shared_bytes = static_cast<size_t>(l.bytes() + barriers + kStreamLineBytes * 8);
   std::string before = std::move(text_);
   text_.clear();
   ++indent_;
   line("extern __shared__ __align__(1024) unsigned char shared_memory[];");
   line("const u32 base = (stream_address(shared_memory) + 1023) & ~1023u;");
+  if (!l.values.empty()) {
+    line("unsigned char* const values = shared_memory + (base - stream_address(shared_memory)) + " +
+         number(l.values_at()) + ";");
+  }
   line("const int lane = threadIdx.x % 32, warp = threadIdx.x / 32" +
        std::string(l.bulk ? " - 4" : "") + ";");
-  line("const int first_row = warp * 16 + lane / 4, first_column = lane % 4 * 2;");
+  line("int first_row = warp * 16 + lane / 4, first_column = lane % 4 * 2;");
+  if (l.groups) {
+    line("int group_rows = warp / 4 * " + number(kStreamGroupRows * kStreamLineBytes) + ";");
+  }
   line("const int tile = blockIdx.x;");
   text_ += parameter_values();
   if (l.bulk) set_up_barriers();
@@ -252,6 +266,7 @@ void Printer::stream_turns(const nest::For& loop, const std::string& first,
   open("auto fill = [&](const int step, const u32 slot) {");
   line(part);
   for (const nest::Copy* c : l.steps) stream_fill(*c, "part");
+  fill_values(0, l.threads);
   close(";");
   line("#pragma unroll");
   open("for (int i = 0; i < " + ahead + "; ++i) {");
@@ -267,6 +282,7 @@ void Printer::stream_turns(const nest::For& loop, const std::string& first,
   line("if (step + " + ahead + " < " + end + ") fill(step + " + ahead + ", next);");
   line("stream_commit();");
   line(part);
+  name_values();
   stream_exponentials_ = true;
   stream_block(loop.body);
   stream_exponentials_ = false;

@@ -24,9 +24,19 @@ int multiplying_registers(int64_t groups) {
   return groups == 2 ? kRegistersOfTwo : groups == 3 ? kRegistersOfThree : 0;
 }
 
+constexpr int64_t kValueWarps = 3;  // of the group that copies, beside the one of bulk copies
+
 std::string number(int64_t n) { return std::to_string(n); }
 
 }  // namespace
+
+int64_t Printer::multiplying_groups(const StreamLayout& l) {
+  return l.threads / kStreamGroupThreads;
+}
+// Groups issue the products of a turn one after the other: while the tensor cores multiply for one,
+// another makes weights. Without an order both would multiply, and then both make weights. (Shah et
+// al., FlashAttention-3, section 3.1.)
+bool Printer::takes_turns(const StreamLayout& l) { return multiplying_groups(l) > 1; }
 
 bool Printer::is_bulk_copy(const nest::Copy& copy) const {
   const nest::Buffer& from = buffer(copy.from);
@@ -71,17 +81,25 @@ std::string Printer::stream_boxes(const nest::Copy& copy, const std::string& par
   return text;
 }
 
-// Of the boxes before the loop one barrier; of each stage that it is full, and that it is empty.
+// Of the boxes before the loop one barrier; of each stage that it is full, and that it is empty; of
+// each group that multiplies that it may issue its products.
 void Printer::set_up_barriers() {
   const StreamLayout& l = *stream_;
-  line("const u32 loaded = base + " + number(l.once_bytes + l.stages * l.stage_bytes) +
-       ", full = loaded + 16, empty = full + 8 * " + number(l.stages) + ";");
+  const std::string stages = number(l.stages);
+  line("const u32 loaded = base + " + number(l.bytes()) +
+       ", full = loaded + 16, empty = full + 8 * " + stages + ", turns = empty + 8 * " + stages +
+       ";");
   open("if (threadIdx.x == 0) {");
   line("barrier_init(loaded, 1);");
   open("for (int i = 0; i < " + number(l.stages) + "; ++i) {");
-  line("barrier_init(full + 8 * i, 1);");
+  line("barrier_init(full + 8 * i, " + number(l.values.empty() ? 1 : 1 + kValueWarps) + ");");
   line("barrier_init(empty + 8 * i, " + number(l.threads / target_.gpu.warp_size) + ");");
   close();
+  if (takes_turns(l)) {
+    line("for (int i = 0; i < " + number(multiplying_groups(l)) +
+         "; ++i) barrier_init(turns + 8 * i, " +
+         number(kStreamGroupThreads / target_.gpu.warp_size) + ");");
+  }
   close();
   line("barriers_ready();");
   line("const int group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);");
@@ -91,11 +109,20 @@ void Printer::set_up_barriers() {
 void Printer::divide_groups() {
   StreamLayout& l = *stream_;
   l.divided = true;
-  const nest::For& loop = *l.loop;
-  Expr end = simplify(loop.begin + loop.extent, ranges_);
-  int registers = multiplying_registers(l.threads / kStreamGroupThreads);
+  int registers = multiplying_registers(multiplying_groups(l));
   open("if (group == 0) {");
   if (registers > 0) line("fewer_registers<" + number(kCopyingRegisters) + ">();");
+  copying_thread();
+  value_warps();
+  close(" else {");
+  ++indent_;
+  if (registers > 0) line("more_registers<" + number(registers) + ">();");
+}
+
+void Printer::copying_thread() {
+  StreamLayout& l = *stream_;
+  const nest::For& loop = *l.loop;
+  Expr end = simplify(loop.begin + loop.extent, ranges_);
   open("if (threadIdx.x == 0) {");
   int64_t bytes = 0;
   std::string loads;
@@ -117,9 +144,27 @@ void Printer::divide_groups() {
   next_stage("slot");
   close();
   close();
-  close(" else {");
-  ++indent_;
-  if (registers > 0) line("more_registers<" + number(registers) + ">();");
+}
+
+// The other warps of the group that copies bring the values of columns.
+void Printer::value_warps() {
+  const StreamLayout& l = *stream_;
+  if (l.values.empty()) return;
+  const nest::For& loop = *l.loop;
+  Expr end = simplify(loop.begin + loop.extent, ranges_);
+  open("if (threadIdx.x >= 32) {");
+  line("u32 slot = 0, phase = 0;");
+  line("#pragma unroll 1");
+  open("for (int step = " + expression(loop.begin).text + "; step < " + expression(end).text +
+       "; ++step) {");
+  known(loop, "step");
+  line("barrier_wait(empty + 8 * slot, phase ^ 1);");
+  fill_values(target_.gpu.warp_size, kValueWarps * target_.gpu.warp_size);
+  line("__syncwarp();");
+  line("if (lane == 0) barrier_arrive(full + 8 * slot);");
+  next_stage("slot");
+  close();
+  close();
 }
 
 // The stage of shared memory that products read.
@@ -149,6 +194,7 @@ void Printer::bulk_turns(const nest::For& loop, const std::string& first, const 
   open("for (int step = " + first + "; step < " + end + "; ++step) {");
   line("barrier_wait(full + 8 * slot, phase);");
   line(stream_stage("slot"));
+  name_values();
   stream_exponentials_ = true;
   stream_block(loop.body);
   stream_exponentials_ = false;
@@ -197,6 +243,18 @@ void Printer::first_products(const nest::Block& body, const ProductOrder& order,
   wait_for_products(body, order, body.size());
 }
 
+// The first group's first turn passes a barrier whose phase before is taken for over.
+void Printer::await_turn() {
+  if (takes_turns(*stream_)) line("barrier_wait(turns + 8 * (group - 1), turn);");
+}
+void Printer::pass_turn() {
+  if (!takes_turns(*stream_)) return;
+  line("__syncwarp();");
+  line("if (lane == 0) barrier_arrive(turns + 8 * (group % " +
+       number(multiplying_groups(*stream_)) + "));");
+  line("turn ^= 1;");
+}
+
 // The products that are issued before the statement, or at the end; those of the next turn first.
 void Printer::issue_products(const nest::Block& body, const ProductOrder& order, size_t before,
                              const std::string& end) {
@@ -205,6 +263,7 @@ void Printer::issue_products(const nest::Block& body, const ProductOrder& order,
     settle(std::get<nest::MatrixTile>(body[one.statement].what).sum);
     settle(std::get<nest::MatrixTile>(body[one.statement].what).a);
   }
+  if (order.issues.front().before == before) await_turn();
   bool some = false;
   for (const ProductOrder::Issue& one : order.issues) {
     if (one.before != before) continue;
@@ -215,11 +274,16 @@ void Printer::issue_products(const nest::Block& body, const ProductOrder& order,
     }
     if (!one.ahead && some) close();
     some = one.ahead;
+    if (order.waiting_issue > 0 && &one == &order.issues[order.waiting_issue]) {
+      line("group_wait<1>();");
+      settle_sums(body, order);
+    }
     const auto& product = std::get<nest::MatrixTile>(body[one.statement].what);
     bool fresh = one.statement > 0 && clears(body[one.statement - 1], product.sum);
     issue_product(product, fresh);
   }
   if (some) close();
+  if (order.issues.back().before == before) pass_turn();
 }
 
 // `slot` is the turn's stage, `next` the one that products ahead read; `before` the last turn's.
@@ -227,11 +291,13 @@ void Printer::overlapped_turns(const nest::For& loop, const ProductOrder& order,
                                const std::string& first, const std::string& end) {
   const nest::Block& body = loop.body;
   line("u32 before = 0, slot = 0, next = 0, phase = 0;");
+  if (takes_turns(*stream_)) line("u32 turn = group == 1;");
   first_products(body, order, first, end);
   next_stage("next");
   line("#pragma unroll 1");
   open("for (int step = " + first + "; step < " + end + "; ++step) {");
   line(stream_stage("slot"));
+  name_values();
   stream_exponentials_ = true;
   for (size_t i = 0; i < body.size(); ++i) {
     issue_products(body, order, i, end);

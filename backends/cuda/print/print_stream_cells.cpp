@@ -48,8 +48,10 @@ void Printer::multiply_by_groups(const nest::MatrixTile& m, bool fresh_sum) {
   const std::string& first = names_[m.a];
   open("{");
   if (!registers) {
+    // Made anew each time: held from turn to turn, the descriptors of all terms are many registers.
+    line("stream_pin(group_rows);");
     line("const u64 a = " + std::to_string(stream_descriptor(true, a.shape[0])) + "ull + (" +
-         stream_place(m.a) + " + warp / 4 * 8192 >> 4);");
+         stream_place(m.a) + " + group_rows >> 4);");
   }
   line("const u64 b = " + std::to_string(stream_descriptor(m.b_transposed, b.shape[0])) +
        "ull + (" + stream_place(m.b) + " >> 4);");
@@ -171,13 +173,31 @@ void Printer::open_cells(int64_t columns) {
   line("const int row = first_row + i / 2 * 8, column = n * 8 + first_column + i % 2;");
 }
 
+// Numbers of rows and columns are opaque in each loop over cells: else those of all cells'
+// conditions, which no turn changes, and their results would be held in registers.
 void Printer::stream_cells(const nest::For& loop) {
+  line("stream_pin(first_row);");
+  line("stream_pin(first_column);");
+  std::string near = stream_exponentials_ ? near_rows(loop) : "";
+  if (near.empty()) return cells_in_turn(loop);
+  open("if (" + near + ") {");
+  stream_near_ = true;
+  cells_in_turn(loop);
+  stream_near_ = false;
+  close(" else {");
+  ++indent_;
+  cells_in_turn(loop);
+  close();
+}
+void Printer::cells_in_turn(const nest::For& loop) {
   int64_t columns = loop.extent.value();
   std::vector<const nest::Store*> stores = stores_in(loop.body);
   replace_fragments("i / 2", "4 * n + i");
   if (stores.size() == 1 && is_narrow(buffer(stores[0]->target.buffer).type) &&
       buffer(stores[0]->target.buffer).scope == Scope::fragment) {
     stream_pairs(*stores[0], columns);
+  } else if (stores_words(loop)) {
+    stream_words(loop.body[0], *stores[0], columns);
   } else {
     open_cells(columns);
     block(loop.body);
@@ -201,8 +221,65 @@ NodeId Printer::before_rounding(const Body& body, DType type) {
   return id;
 }
 
+// Nothing but elements of 16 bits that leave the kernel, neighbours in pairs: stored as words,
+// maybe under a condition of rows.
+bool Printer::stores_words(const nest::For& cells) {
+  std::vector<const nest::Store*> stores = stores_in(cells.body);
+  if (cells.body.size() != 1 || stores.size() != 1) return false;
+  const nest::Access& target = stores[0]->target;
+  if (const auto* test = std::get_if<nest::If>(&cells.body[0].what)) {
+    bool of_rows = std::none_of(test->nonnegative.begin(), test->nonnegative.end(),
+                                [&](const Expr& e) { return uses_variable(e, cells.variable); });
+    if (!of_rows || !test->loads.empty() || !test->otherwise.empty()) return false;
+  } else if (!std::holds_alternative<nest::Store>(cells.body[0].what)) {
+    return false;
+  }
+  bool by_value =
+      std::any_of(target.values.begin(), target.values.end(), [](int v) { return v >= 0; });
+  bool leaves = buffer(target.buffer).scope == Scope::argument ||
+                buffer(target.buffer).scope == Scope::workspace;
+  if (!leaves || by_value || !is_narrow(buffer(target.buffer).type) ||
+      stores[0]->kind != nest::StoreKind::assign) {
+    return false;
+  }
+  std::optional<LinearForm> form = linear_form(offset(target));
+  if (!form) return false;
+  auto column = form->terms.find(cells.variable);
+  if (column == form->terms.end() || column->second != 1) return false;
+  form->terms.erase(column);
+  return multiple_of(simplify(from_linear(*form), ranges_), 2);
+}
+
+void Printer::stream_words(const nest::Statement& statement, const nest::Store& store,
+                           int64_t columns) {
+  bool quick = stream_exponentials_;
+  stream_exponentials_ = true;  // what is rounded to 16 bits
+  open_wide(store, columns);
+  stream_exponentials_ = quick;
+  line("#pragma unroll");
+  open("for (int h = 0; h < 2; ++h) {");
+  line("const int row = first_row + 8 * h, column = n * 8 + first_column;");
+  const auto* test = std::get_if<nest::If>(&statement.what);
+  std::string when = test == nullptr ? "" : "if (" + conditions(*test) + ") ";
+  std::string type = std::string(memory_type(buffer(store.target.buffer).type));
+  line(when + "*reinterpret_cast<u32*>(&" + element(store.target, {}, {}) + ") = stream_pair(" +
+       type + "{}, wide[2 * h], wide[2 * h + 1]);");
+  close();
+  close();
+}
+
 // Elements of 16 bits, two in a word.
 void Printer::stream_pairs(const nest::Store& store, int64_t columns) {
+  open_wide(store, columns);
+  const std::string& name = names_[store.target.buffer];
+  std::string type = std::string(memory_type(buffer(store.target.buffer).type));
+  line(name + "[2 * n] = stream_pair(" + type + "{}, wide[0], wide[1]);");
+  line(name + "[2 * n + 1] = stream_pair(" + type + "{}, wide[2], wide[3]);");
+  close();
+}
+
+// A loop over blocks of eight columns: what a lane's four elements are rounded from.
+void Printer::open_wide(const nest::Store& store, int64_t columns) {
   NodeId wide = before_rounding(store.body, buffer(store.target.buffer).type);
   line("#pragma unroll");
   open("for (int n = 0; n < " + number(columns / 8) + "; ++n) {");
@@ -212,11 +289,6 @@ void Printer::stream_pairs(const nest::Store& store, int64_t columns) {
   line("const int row = first_row + i / 2 * 8, column = n * 8 + first_column + i % 2;");
   NodeValues values = body(store.body, store.loads, nullptr, nullptr);
   line("wide[i] = " + print_conversion(values[wide], DType::f32) + ";");
-  close();
-  const std::string& name = names_[store.target.buffer];
-  std::string type = std::string(memory_type(buffer(store.target.buffer).type));
-  line(name + "[2 * n] = stream_pair(" + type + "{}, wide[0], wide[1]);");
-  line(name + "[2 * n + 1] = stream_pair(" + type + "{}, wide[2], wide[3]);");
   close();
 }
 
@@ -290,16 +362,17 @@ std::optional<Printer::Scaled> Printer::scaled(const Body& of, NodeId id) {
 }
 
 // exp() in a stream's loop, where weights are rounded to 16 bits.
-std::string Printer::stream_exponential(const Body& of, const Node& n,
-                                        const NodeValues& values) const {
+std::string Printer::stream_exponential(const Body& of, const Node& n, const NodeValues& values,
+                                        const std::vector<nest::Access>& loads) const {
   const Node& distance = of[n.args[0]];
   bool difference = distance.kind == NodeKind::operation && distance.op == Op::sub;
   std::string name = stream_between_ ? "exp_between(" : "exp_distance(";
   if (!difference) return name + values[n.args[0]].text + ", 0.0f)";
-  std::string from = ", " + values[distance.args[1]].text + ")";
+  std::string pair = column_pair(of[distance.args[1]], loads, false);
+  std::string from = ", " + (pair.empty() ? values[distance.args[1]].text : pair) + ")";
   std::optional<Scaled> product = scaled(of, distance.args[0]);
   if (!product || stream_between_) return name + values[distance.args[0]].text + from;
-  return "exp_scaled(" + values[product->value].text + ", " +
+  return (stream_near_ ? "exp_near(" : "exp_scaled(") + values[product->value].text + ", " +
          real_literal(product->by, DType::f32) + from;
 }
 

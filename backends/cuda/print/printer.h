@@ -131,6 +131,10 @@ class Printer {
   std::string stream_stage(const std::string& slot) const;
   void next_stage(const std::string& slot);
   void release_stage(const std::string& slot);
+  static int64_t multiplying_groups(const StreamLayout& l);
+  static bool takes_turns(const StreamLayout& l);
+  void await_turn();
+  void pass_turn();
   void settle(nest::BufferId fragment);
   void settle_sums(const nest::Block& body, const ProductOrder& order);
   void wait_for_products(const nest::Block& body, const ProductOrder& order, size_t at);
@@ -146,6 +150,8 @@ class Printer {
   bool is_row_fragment(nest::BufferId id) const;
   void stream_fragment(nest::BufferId id);
   void stream_fill(const nest::Copy& copy, const std::string& part);
+  void copying_thread();
+  void value_warps();
   void stream_multiply(const nest::MatrixTile& m, bool fresh);
   std::string stream_place(nest::BufferId id) const;
   void multiply_by_groups(const nest::MatrixTile& m, bool fresh_sum);
@@ -156,7 +162,10 @@ class Printer {
   void open_cells(int64_t columns);
   void stream_cells(const nest::For& loop);
   static NodeId before_rounding(const Body& body, DType type);
+  bool stores_words(const nest::For& cells);
+  void stream_words(const nest::Statement& statement, const nest::Store& store, int64_t columns);
   void stream_pairs(const nest::Store& store, int64_t columns);
+  void open_wide(const nest::Store& store, int64_t columns);
   void stream_reduction(const nest::For& loop);
   static std::string common_scale(nest::Block& statements);
   struct Scaled {
@@ -164,6 +173,19 @@ class Printer {
     double by = 1;
   };
   static std::optional<Scaled> scaled(const Body& of, NodeId id);
+  void cells_in_turn(const nest::For& loop);
+
+  // Values of its columns and rows (print_stream_values.cpp).
+  void place_values(StreamLayout& l) const;
+  void fill_values(int64_t first, int64_t count);
+  std::string value_place(int64_t at, const char* type) const;
+  void name_values();
+  std::string column_pair(const Node& n, const std::vector<nest::Access>& loads,
+                          bool divides) const;
+  bool only_pairs(const Node& n, const std::vector<nest::Access>& loads) const;
+  bool chosen_rows(const Body& of, NodeId id, const std::vector<nest::Access>& loads,
+                   std::set<nest::BufferId>& rows) const;
+  std::string near_rows(const nest::For& cells) const;
 
   // Values (print_body.cpp).
   using Values = std::vector<ValueText>;
@@ -178,7 +200,8 @@ class Printer {
   };
   NodeValues body(const Body& body, const std::vector<nest::Access>& loads, const Lanes* lanes,
                   const Region* region);
-  std::string stream_exponential(const Body& of, const Node& n, const NodeValues& values) const;
+  std::string stream_exponential(const Body& of, const Node& n, const NodeValues& values,
+                                 const std::vector<nest::Access>& loads) const;
   ValueText node(const Body& body, const Node& node, const NodeValues& values,
                  const std::vector<nest::Access>& loads, const Lanes* lanes, const Region* region);
   Values shared_fold(const Body& body, const Node& node, const NodeValues& values,
@@ -219,6 +242,7 @@ class Printer {
   StreamLayout* stream_ = nullptr;          // of the kernel being printed
   // What is printed is inside a stream's loop; and of rows.
   bool stream_exponentials_ = false, stream_between_ = false;
+  bool stream_near_ = false;                             // no value of a row is far (near_rows())
   std::map<nest::BufferId, size_t> workspace_, shared_;  // byte offsets by buffer
   int64_t block_ = 1;                                    // threads of the kernel being printed
   // Whether its grid and thread loops are dimensions of the launch, else counted along x.

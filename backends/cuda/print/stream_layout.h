@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,13 @@ constexpr int64_t kStreamGroupRows = 64;  // of four warps
 constexpr int64_t kStreamGroupThreads = 128;
 constexpr int64_t kStreamLineBytes = 128;
 
+// A value of each column of a block, as cells need it: as it is, as a divisor, and as what is
+// subtracted in an exponent, each with the byte of a stage of values where the first one is.
+struct StreamValue {
+  const nest::Copy* copy = nullptr;
+  std::optional<int64_t> plain, divisor, subtrahend;
+};
+
 // What the parts of the text share.
 struct Printer::StreamLayout {
   bool groups = false;  // of four warps, by wgmma
@@ -27,7 +35,11 @@ struct Printer::StreamLayout {
   int64_t rows = 0, threads = 0, stages = 0;
   std::map<nest::BufferId, int64_t> at;        // bytes of the shared buffers, in a stage or before
   std::vector<const nest::Copy*> once, steps;  // copies before the loop and in it
-  int64_t once_bytes = 0, stage_bytes = 0;
+  // Those in the loop of one value for each column, which threads make.
+  std::map<nest::BufferId, StreamValue> values;
+  int64_t once_bytes = 0, stage_bytes = 0, value_bytes = 0;
+  int64_t values_at() const { return once_bytes + stages * stage_bytes; }
+  int64_t bytes() const { return values_at() + stages * value_bytes; }
   const nest::For* loop = nullptr;
   std::map<int64_t, std::string> functions;  // of wgmma, by columns
   std::string type;                          // of the factors

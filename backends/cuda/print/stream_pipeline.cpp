@@ -59,6 +59,7 @@ class Ordering {
     }
     if (order_.issues.empty()) return std::nullopt;
     sort();
+    wait_between();
     wait();
     return order_;
   }
@@ -103,6 +104,15 @@ class Ordering {
     std::stable_sort(order_.issues.begin(), order_.issues.end(), [&](const auto& a, const auto& b) {
       return std::pair(a.before, a.ahead != first) < std::pair(b.before, b.ahead != first);
     });
+  }
+  // Of two products ahead, behind others of the turn, the second waits while the first one runs.
+  void wait_between() {
+    const std::vector<ProductOrder::Issue>& all = order_.issues;
+    for (size_t i = 2; i < all.size(); ++i) {
+      bool second = all[i].ahead && all[i - 1].ahead && !all[i - 2].ahead;
+      bool together = all[i].before == all[i - 2].before;
+      if (second && together) order_.waiting_issue = i;
+    }
   }
   // The statement makes the first factor of a product.
   bool makes_factor(size_t s) const {

@@ -31,6 +31,9 @@ struct ProductOrder {
   };
   // In the order in which a turn issues them, each a group of its own.
   std::vector<Issue> issues;
+  // The issue before which all groups but the last one have ended, so that its sum may take the
+  // registers of the first factors of the turn's own products; 0: none.
+  size_t waiting_issue = 0;
   struct Wait {
     int running = 0;            // the most groups that may still run, of those issued last
     std::vector<size_t> ended;  // products (statements) that the turn has not waited for before

@@ -15,6 +15,7 @@ namespace {
 
 constexpr int64_t kSwizzledBytes = 128;  // of a row of shared memory
 constexpr int64_t kElementBytes = 2;
+constexpr int64_t kBarrierBytes = 128;    // at most: two for each of three stages, and five
 constexpr int64_t kTensorCoreDepth = 16;  // terms that one instruction multiplies
 
 bool narrow_float(DType type) { return type == DType::f16 || type == DType::bf16; }
@@ -407,7 +408,7 @@ int64_t shared_bytes(const GpuStream& schedule, const StreamForm& form) {
     int64_t lines = b.of_rows ? schedule.rows : checked_mul(schedule.stages, schedule.columns);
     elements = checked_add(elements, checked_mul(lines, stored_elements(b.factor.extent)));
   }
-  return checked_add(checked_mul(elements, kElementBytes), kSwizzledBytes * 8);
+  return checked_add(checked_mul(elements, kElementBytes), kSwizzledBytes * 8 + kBarrierBytes);
 }
 
 }  // namespace tile::gpu

@@ -3,6 +3,7 @@
 // them in registers, and are a factor of the next product as they are there.
 #include <limits>
 
+#include "core/lower/gpu/stream_invariants.h"
 #include "core/lower/gpu/stream_tile.h"
 
 namespace tile::lowering {
@@ -23,11 +24,16 @@ class GpuStreamLowering : public StreamTile {
     make_buffers();
     Definitions d("tile");
     int64_t tiles = place_block(d);
+    nest::For loop = steps();
+    StreamInvariants invariants(frame_, g_);
+    invariants.take_out(loop);
     Block inside;
     for (nest::BufferId id : buffers_) inside.push_back({nest::Alloc{id}});
+    for (nest::BufferId id : invariants.buffers()) inside.push_back({nest::Alloc{id}});
     append(inside, copies(true, Expr(0)));
     append(inside, begin());
-    inside.push_back(statement(steps()));
+    append(inside, invariants.before());
+    inside.push_back(statement(std::move(loop)));
     append(inside, finish());
     nest::For grid = make_loop("tile", 0, tiles, LoopKind::grid);
     grid.body = d.around(std::move(inside));

@@ -1,0 +1,44 @@
+// Elements of tensors that all cells of one row, or of one column, of a stream's block read: a
+// row's are loaded once, before the loop over blocks, and held in registers; a block of columns
+// brings its own to shared memory. Private to core/lower/gpu.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/lower/gpu/stream_tile.h"
+
+namespace tile::lowering {
+
+class StreamInvariants {
+ public:
+  StreamInvariants(Frame& frame, const GpuStream& g) : frame_(frame), g_(g) {}
+
+  // Replaces the loads in the loop over blocks by loads of what buffers() hold, and puts the copies
+  // of columns at the head of its body.
+  void take_out(nest::For& steps);
+  // What is done before the loop.
+  const nest::Block& before() const { return before_; }
+  const std::vector<nest::BufferId>& buffers() const { return buffers_; }
+
+ private:
+  struct Taken {
+    nest::Access from, to;
+  };
+  void visit(nest::Block& block);
+  void replace(nest::Access& load);
+  // Nothing: each cell reads another element, or the elements have no fixed distance.
+  std::optional<nest::Access> of_row(const nest::Access& load);
+  std::optional<nest::Access> of_column(const nest::Access& load);
+  nest::BufferId add(const char* name, nest::Scope scope, Shape shape);
+
+  Frame& frame_;
+  const GpuStream& g_;
+  std::string step_;  // the loop's variable
+  std::vector<Taken> taken_;
+  nest::Block before_, copies_;
+  std::vector<nest::BufferId> buffers_;
+};
+
+}  // namespace tile::lowering
