@@ -77,6 +77,7 @@ FN u32 stream_pair(f16, f32 low, f32 high) {
   return r;
 }
 FN void stream_pin(int& x) { asm volatile("" : "+r"(x)); }
+FN bool stream_any(bool x) { return __any_sync(0xffffffffu, x); }
 FN f32 power_of_two(f32 x) {
   f32 r;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
@@ -91,6 +92,11 @@ FN f32 stream_reciprocal(f32 x) {
 #else
 using namespace tile_emulation::stream;
 FN void stream_pin(int&) {}
+FN bool stream_any(bool x) {
+  u32 any = x;
+  for (int apart = 1; apart < 32; apart *= 2) any |= __shfl_xor_sync(0xffffffffu, any, apart);
+  return any != 0;
+}
 FN f32 stream_reciprocal(f32 x) { return 1 / x; }
 FN u32 stream_pair(bf16, f32 low, f32 high) {
   return to_bf16(low).bits | (u32)to_bf16(high).bits << 16;
@@ -108,6 +114,9 @@ FN void stream_multiply(f16, float* sum, const u32* a, u32 b0, u32 b1) {
 FN bool is_far(f32 x) { return fabsf(x) >= 134217728.0f; }
 FN bool is_power_of_two(f32 x) { return (__float_as_uint(x) & 0x7fffffu) == 0; }
 struct alignas(8) StreamPair { f32 times, then; };
+FN bool is_odd_divisor(f32 b) {
+  return !(fabsf(b) <= 4.25352959e37f && fabsf(b) >= 2.35098870e-38f);
+}
 FN StreamPair stream_divisor(f32 b) {
   const f32 magnitude = fabsf(b);
   const f32 scale = magnitude > 4.25352959e37f    ? 5.42101086e-20f
@@ -119,6 +128,8 @@ FN f32 stream_quotient(f32 a, StreamPair b) {
   return rounded_product(rounded_product(a, b.times), b.then);
 }
 FN f32 stream_quotient(f32 a, f32 b) { return stream_quotient(a, stream_divisor(b)); }
+FN f32 usual_quotient(f32 a, StreamPair b) { return rounded_product(a, b.times); }
+FN f32 usual_quotient(f32 a, f32 b) { return rounded_product(a, stream_reciprocal(b)); }
 FN StreamPair stream_subtrahend(f32 b) {
   const f32 log2_e = is_far(b) ? 1.0f : 1.44269504f;
   return {log2_e, rounded_product(b, log2_e)};
@@ -134,7 +145,9 @@ FN f32 exp_near(f32 a, f32 times, f32 b) {
   const f32 log2_e = 1.44269504f;
   return power_of_two(fmaf(a, rounded_product(times, log2_e), -rounded_product(b, log2_e)));
 }
-FN f32 exp_near(f32 a, f32 times, StreamPair b) { return exp_scaled(a, times, b); }
+FN f32 exp_near(f32 a, f32 times, StreamPair b) {
+  return power_of_two(fmaf(a, rounded_product(times, 1.44269504f), -b.then));
+}
 FN f32 exp_between(f32 a, f32 b) {
   const f32 log2_e = 1.44269504f;
   if (is_far(b)) return power_of_two(a - b);

@@ -131,8 +131,8 @@ ValueText Printer::node(const Body& of, const Node& n, const NodeValues& values,
       bool quotient = stream_exponentials_ && !stream_between_ && n.op == Op::div;
       if (quotient && n.type == DType::f32) {
         std::string pair = column_pair(of[n.args[1]], loads, true);
-        return {"stream_quotient(" + operands[0].text + ", " +
-                    (pair.empty() ? operands[1].text : pair) + ")",
+        std::string name = is_usual(of, n, loads) ? "usual_quotient(" : "stream_quotient(";
+        return {name + operands[0].text + ", " + (pair.empty() ? operands[1].text : pair) + ")",
                 n.type};
       }
       if (n.op == Op::div && n.type == DType::f32 && in_thread_ && loops_ > 0) {

@@ -98,6 +98,7 @@ Printer::StreamLayout Printer::stream_layout(const nest::For& grid) const {
     }
   }
   place_values(l);
+  l.parts = sums_in_parts(l.loop->body);
   find_statement<nest::Copy>(grid.body, [&](const nest::Copy& c) {
     bool later = l.at.contains(c.to) || l.values.contains(c.to);
     if (!later) place(c, l.once_bytes, l.once);
@@ -254,6 +255,25 @@ void Printer::stream_steps(const nest::For& loop) {
        ";");
   known(loop, "step");
   stream_->bulk ? bulk_turns(loop, first, end) : stream_turns(loop, first, end);
+  for (nest::BufferId id : stream_->parts) {
+    line("for (int h = 0; h < 2; ++h) " + names_[id] + "[h] = stream_sum(" + names_[id] + "[h]);");
+  }
+}
+
+// Sums of rows begin with zero, whose parts are zeros.
+std::set<nest::BufferId> Printer::sums_in_parts(const nest::Block& body) const {
+  std::set<nest::BufferId> sums, others;
+  for (const nest::Store* s : stores_in(body)) {
+    nest::BufferId id = s->target.buffer;
+    if (s->kind == nest::StoreKind::add && is_row_fragment(id)) {
+      sums.insert(id);
+    } else if (s->kind != nest::StoreKind::multiply) {
+      others.insert(id);
+    }
+    for (const nest::Access& load : s->loads) others.insert(load.buffer);
+  }
+  for (nest::BufferId id : others) sums.erase(id);
+  return sums;
 }
 
 // The copies of one turn into a stage, and the loop behind them.

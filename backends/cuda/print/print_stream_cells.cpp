@@ -178,12 +178,12 @@ void Printer::open_cells(int64_t columns) {
 void Printer::stream_cells(const nest::For& loop) {
   line("stream_pin(first_row);");
   line("stream_pin(first_column);");
-  std::string near = stream_exponentials_ ? near_rows(loop) : "";
-  if (near.empty()) return cells_in_turn(loop);
-  open("if (" + near + ") {");
-  stream_near_ = true;
+  std::string odd = stream_exponentials_ ? odd_cells(loop) : "";
+  if (odd.empty()) return cells_in_turn(loop);
+  open("if (!(" + odd + ")) {");
+  stream_usual_ = odd;
   cells_in_turn(loop);
-  stream_near_ = false;
+  stream_usual_.clear();
   close(" else {");
   ++indent_;
   cells_in_turn(loop);
@@ -325,11 +325,14 @@ void Printer::stream_reduction(const nest::For& loop) {
   open("for (int h = 0; h < 2; ++h) {");
   for (auto [id, kind] : targets) {
     const std::string name = names_[id] + "[h]";
-    bool maximum = kind == nest::StoreKind::max;
-    line(name +
-         (maximum ? " = largest(" + name + ", " + times + "stream_largest("
-                  : " = (" + name + " + stream_sum(") +
-         parts[id] + "[h]));");
+    const std::string& part = parts[id];
+    if (kind == nest::StoreKind::max) {
+      line(name + " = largest(" + name + ", " + times + "stream_largest(" + part + "[h]));");
+    } else if (stream_->parts.contains(id)) {
+      line(name + " = (" + name + " + " + part + "[h]);");
+    } else {
+      line(name + " = (" + name + " + stream_sum(" + part + "[h]));");
+    }
   }
   close();
   close();
@@ -371,8 +374,12 @@ std::string Printer::stream_exponential(const Body& of, const Node& n, const Nod
   std::string pair = column_pair(of[distance.args[1]], loads, false);
   std::string from = ", " + (pair.empty() ? values[distance.args[1]].text : pair) + ")";
   std::optional<Scaled> product = scaled(of, distance.args[0]);
+  if (is_usual(of, n, loads)) {
+    return "exp_near(" + values[product ? product->value : distance.args[0]].text + ", " +
+           real_literal(product ? product->by : 1, DType::f32) + from;
+  }
   if (!product || stream_between_) return name + values[distance.args[0]].text + from;
-  return (stream_near_ ? "exp_near(" : "exp_scaled(") + values[product->value].text + ", " +
+  return "exp_scaled(" + values[product->value].text + ", " +
          real_literal(product->by, DType::f32) + from;
 }
 

@@ -15,6 +15,7 @@ namespace {
 
 constexpr int64_t kValueBytes = 4;
 constexpr int64_t kPairBytes = 8;   // StreamPair of the prelude
+constexpr int64_t kFlagBytes = 16;  // one word for each warp that makes values
 constexpr double kFar = 134217728;  // is_far of the prelude
 
 std::string number(int64_t n) { return std::to_string(n); }
@@ -80,13 +81,17 @@ void Printer::place_values(StreamLayout& l) const {
     value.subtrahend = place(used[id].subtracted, kPairBytes);
     value.plain = place(used[id].plain, kValueBytes);
   }
+  if (!l.values.empty()) l.value_bytes += kFlagBytes;
 }
 
-// By `count` threads from the given one on. Columns that the tensor does not have are zeros.
+// By `count` threads from the given one on. Columns that the tensor does not have are zeros. Warps
+// of a group that does nothing else tell whether some value is odd.
 void Printer::fill_values(int64_t first, int64_t count) {
+  bool tells = stream_->bulk && tells_odd_columns();
   auto made = [&](std::optional<int64_t> at, const char* type, const char* value) {
     if (at) line(value_place(*at, type) + "[at] = " + value + ";");
   };
+  if (tells) line("bool odd = false;");
   for (const auto& [id, value] : stream_->values) {
     int64_t columns = buffer(id).shape[0];
     ThreadCopy how = thread_copy(*value.copy, true, columns);
@@ -98,8 +103,19 @@ void Printer::fill_values(int64_t first, int64_t count) {
     made(value.divisor, "StreamPair", "stream_divisor(value)");
     made(value.subtrahend, "StreamPair", "stream_subtrahend(value)");
     made(value.plain, "f32", "value");
+    if (tells && value.divisor) line("odd = odd || is_odd_divisor(value);");
+    if (tells && value.subtrahend) line("odd = odd || is_far(value);");
     close();
   }
+  if (!tells) return;
+  line("odd = stream_any(odd);");
+  line("if (lane == 0) " + value_place(stream_->value_bytes - kFlagBytes, "u32") +
+       "[threadIdx.x / 32 - 1] = odd;");
+}
+bool Printer::tells_odd_columns() const {
+  return std::any_of(stream_->values.begin(), stream_->values.end(), [](const auto& v) {
+    return v.second.divisor.has_value() || v.second.subtrahend.has_value();
+  });
 }
 // The first value of a kind in the stage `slot`.
 std::string Printer::value_place(int64_t at, const char* type) const {
@@ -119,6 +135,9 @@ void Printer::name_values() {
     named(value.subtrahend, "StreamPair", names_[id] + "_subtrahend");
     named(value.plain, "f32", names_[id]);
   }
+  if (!stream_->bulk || !tells_odd_columns()) return;
+  line("const u32* const flags = " + value_place(stream_->value_bytes - kFlagBytes, "u32") + ";");
+  line("const bool odd_columns = (flags[0] | flags[1] | flags[2]) != 0;");
 }
 
 // The element of a column's pairs that the node loads: its text, or nothing.
@@ -139,42 +158,70 @@ bool Printer::only_pairs(const Node& n, const std::vector<nest::Access>& loads) 
   return value != stream_->values.end() && !value->second.plain;
 }
 
-// Fragments of rows one of whose elements the node is, where it is that or a small number.
+// Fragments of rows one of whose elements the node is, where it is that or a number between.
 bool Printer::chosen_rows(const Body& of, NodeId id, const std::vector<nest::Access>& loads,
-                          std::set<nest::BufferId>& rows) const {
+                          double most, std::set<nest::BufferId>& rows) const {
   const Node& n = of[id];
-  if (n.kind == NodeKind::real) return std::abs(n.real) < kFar;
+  if (n.kind == NodeKind::real) return std::abs(n.real) < most;
   if (n.kind == NodeKind::load) {
     rows.insert(loads[n.slot].buffer);
     return is_row_fragment(loads[n.slot].buffer);
   }
-  return is_operation(n, Op::select) && chosen_rows(of, n.args[1], loads, rows) &&
-         chosen_rows(of, n.args[2], loads, rows);
+  return is_operation(n, Op::select) && chosen_rows(of, n.args[1], loads, most, rows) &&
+         chosen_rows(of, n.args[2], loads, most, rows);
 }
 
-// Whether no value of a row that exponents of products with a number subtract is far: a condition
-// under which such an exponent is one multiply-add. Nothing where there is none, or it is one
-// anyway.
-std::string Printer::near_rows(const nest::For& cells) const {
-  std::set<nest::BufferId> rows;
-  for (const nest::Store* s : stores_in(cells.body)) {
-    for (const Node& n : s->body.nodes) {
-      if (!is_operation(n, Op::exp) || n.type != DType::f32) continue;
-      const Node& distance = s->body[n.args[0]];
-      if (!is_operation(distance, Op::sub)) continue;
-      std::optional<Scaled> product = scaled(s->body, distance.args[0]);
-      int exponent = 0;
-      if (!product || std::abs(std::frexp(product->by, &exponent)) == 0.5) continue;
-      if (!chosen_rows(s->body, distance.args[1], s->loads, rows)) return "";
-    }
+// What a quotient divides by, or an exponent subtracts: a test of it alone, under which no shorter
+// form may be taken; nothing where that is not known.
+std::string Printer::odd_operand(const Body& of, const Node& n,
+                                 const std::vector<nest::Access>& loads) const {
+  bool divides = is_operation(n, Op::div);
+  NodeId operand = divides ? n.args[1] : of[n.args[0]].args[1];
+  if (!column_pair(of[operand], loads, divides).empty()) {
+    return stream_->bulk ? "odd_columns" : "";
   }
-  std::string far;
+  std::set<nest::BufferId> rows;
+  if (!chosen_rows(of, operand, loads, divides ? 0 : kFar, rows)) return "";
+  std::string test;
   for (nest::BufferId id : rows) {
     for (const char* half : {"[0]", "[1]"}) {
-      far += (far.empty() ? "is_far(" : " || is_far(") + names_[id] + half + ")";
+      test += std::string(test.empty() ? "" : " || ") + (divides ? "is_odd_divisor(" : "is_far(") +
+              names_[id] + half + ")";
     }
   }
-  return far.empty() ? "" : "!(" + far + ")";
+  return test;
+}
+
+// Whether some operand of the cells' quotients and exponents is odd: a condition under which the
+// longer forms are needed. Nothing where there are none, or where they cost no more.
+std::string Printer::odd_cells(const nest::For& cells) const {
+  std::set<std::string> tests;
+  for (const nest::Store* s : stores_in(cells.body)) {
+    for (const Node& n : s->body.nodes) {
+      bool exponent = is_operation(n, Op::exp) && is_operation(s->body[n.args[0]], Op::sub);
+      if (n.type != DType::f32 || !(exponent || is_operation(n, Op::div))) continue;
+      std::string test = odd_operand(s->body, n, s->loads);
+      int scale = 0;
+      bool exact = false;  // an exponent whose factor is a part of the power of two's
+      if (exponent && test != "odd_columns") {
+        std::optional<Scaled> product = scaled(s->body, s->body[n.args[0]].args[0]);
+        exact = !product || std::abs(std::frexp(product->by, &scale)) == 0.5;
+      }
+      if (!test.empty() && !exact) tests.insert(test);
+    }
+  }
+  std::string all;
+  for (const std::string& t : tests) all += (all.empty() ? "" : " || ") + t;
+  return all;
+}
+
+// No operand of the node is odd in the loop being printed.
+bool Printer::is_usual(const Body& of, const Node& n,
+                       const std::vector<nest::Access>& loads) const {
+  return !stream_usual_.empty() && [&] {
+    std::string test = odd_operand(of, n, loads);
+    return !test.empty() && stream_usual_.find(test) != std::string::npos;
+  }();
 }
 
 }  // namespace tile::cuda

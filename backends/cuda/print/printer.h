@@ -122,6 +122,7 @@ class Printer {
   static bool clears(const nest::Statement& s, nest::BufferId fragment);
   void stream_loop(const nest::For& loop);
   void stream_steps(const nest::For& loop);
+  std::set<nest::BufferId> sums_in_parts(const nest::Block& body) const;
   void stream_turns(const nest::For& loop, const std::string& first, const std::string& end);
   bool is_bulk_copy(const nest::Copy& copy) const;
   std::string stream_boxes(const nest::Copy& copy, const std::string& part,
@@ -183,9 +184,13 @@ class Printer {
   std::string column_pair(const Node& n, const std::vector<nest::Access>& loads,
                           bool divides) const;
   bool only_pairs(const Node& n, const std::vector<nest::Access>& loads) const;
-  bool chosen_rows(const Body& of, NodeId id, const std::vector<nest::Access>& loads,
+  bool tells_odd_columns() const;
+  bool chosen_rows(const Body& of, NodeId id, const std::vector<nest::Access>& loads, double most,
                    std::set<nest::BufferId>& rows) const;
-  std::string near_rows(const nest::For& cells) const;
+  std::string odd_operand(const Body& of, const Node& n,
+                          const std::vector<nest::Access>& loads) const;
+  std::string odd_cells(const nest::For& cells) const;
+  bool is_usual(const Body& of, const Node& n, const std::vector<nest::Access>& loads) const;
 
   // Values (print_body.cpp).
   using Values = std::vector<ValueText>;
@@ -242,7 +247,7 @@ class Printer {
   StreamLayout* stream_ = nullptr;          // of the kernel being printed
   // What is printed is inside a stream's loop; and of rows.
   bool stream_exponentials_ = false, stream_between_ = false;
-  bool stream_near_ = false;                             // no value of a row is far (near_rows())
+  std::string stream_usual_;                             // odd_cells(), where it does not hold
   std::map<nest::BufferId, size_t> workspace_, shared_;  // byte offsets by buffer
   int64_t block_ = 1;                                    // threads of the kernel being printed
   // Whether its grid and thread loops are dimensions of the launch, else counted along x.

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,8 @@ struct Printer::StreamLayout {
   int64_t values_at() const { return once_bytes + stages * stage_bytes; }
   int64_t bytes() const { return values_at() + stages * value_bytes; }
   const nest::For* loop = nullptr;
+  // Sums of rows that the loop adds to and does not read: each lane's own part, until it ends.
+  std::set<nest::BufferId> parts;
   std::map<int64_t, std::string> functions;  // of wgmma, by columns
   std::string type;                          // of the factors
 };
