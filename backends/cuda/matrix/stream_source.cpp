@@ -154,6 +154,8 @@ FN f32 exp_between(f32 a, f32 b) {
   if (is_far(a)) return power_of_two(fmaf(a, log2_e, -rounded_product(b, log2_e)));
   return power_of_two(rounded_product(a, log2_e) - rounded_product(b, log2_e));
 }
+FN f32 largest_of(const f32 (&x)[4]) { return largest(largest(x[0], x[1]), largest(x[2], x[3])); }
+FN f32 sum_of(const f32 (&x)[4]) { return (x[0] + x[1]) + (x[2] + x[3]); }
 FN f32 stream_largest(f32 x) {
   x = largest(x, __shfl_xor_sync(0xffffffffu, x, 1));
   return largest(x, __shfl_xor_sync(0xffffffffu, x, 2));

@@ -206,7 +206,17 @@ void Printer::stream_block(const nest::Block& statements) {
                              ? std::get_if<nest::MatrixTile>(&statements[i + 1].what)
                              : nullptr;
       bool cleared = stream_->groups && next != nullptr && clears(s, next->sum);
-      if (!cleared) stream_loop(loop);
+      if (cleared) continue;
+      std::string odd = odd_statement(s);
+      if (odd.empty()) {
+        stream_loop(loop);
+        continue;
+      }
+      size_t end = usual_run(statements, i, odd);
+      either_run({statements.begin() + static_cast<std::ptrdiff_t>(i),
+                  statements.begin() + static_cast<std::ptrdiff_t>(end)},
+                 odd);
+      i = end - 1;
     }
   }
 }

@@ -286,6 +286,20 @@ void Printer::issue_products(const nest::Block& body, const ProductOrder& order,
   if (order.issues.back().before == before) pass_turn();
 }
 
+// The statement is a product, or clears the sum of the product behind it, which does that itself.
+bool Printer::is_product(const nest::Block& body, size_t i) {
+  if (std::holds_alternative<nest::MatrixTile>(body[i].what)) return true;
+  const auto* next =
+      i + 1 < body.size() ? std::get_if<nest::MatrixTile>(&body[i + 1].what) : nullptr;
+  return next != nullptr && clears(body[i], next->sum);
+}
+// Nothing is issued, waited for or released before the statement.
+bool Printer::stands_alone(const nest::Block& body, const ProductOrder& order, size_t i) {
+  bool issues = std::any_of(order.issues.begin(), order.issues.end(),
+                            [&](const auto& one) { return one.before == i; });
+  return !issues && !is_product(body, i) && !order.waits.contains(i) && order.released != i;
+}
+
 // `slot` is the turn's stage, `next` the one that products ahead read; `before` the last turn's.
 void Printer::overlapped_turns(const nest::For& loop, const ProductOrder& order,
                                const std::string& first, const std::string& end) {
@@ -301,17 +315,18 @@ void Printer::overlapped_turns(const nest::For& loop, const ProductOrder& order,
   stream_exponentials_ = true;
   for (size_t i = 0; i < body.size(); ++i) {
     issue_products(body, order, i, end);
-    if (std::holds_alternative<nest::MatrixTile>(body[i].what)) continue;
+    if (is_product(body, i)) continue;
     wait_for_products(body, order, i);
     if (i == order.released) {
       open("if (step > " + first + ") {");
       release_stage("before");
       close();
     }
-    // What clears a product's sum is part of the product.
-    const auto* next =
-        i + 1 < body.size() ? std::get_if<nest::MatrixTile>(&body[i + 1].what) : nullptr;
-    if (next == nullptr || !clears(body[i], next->sum)) stream_block({body[i]});
+    size_t last = i + 1;
+    while (last < body.size() && stands_alone(body, order, last)) ++last;
+    stream_block({body.begin() + static_cast<std::ptrdiff_t>(i),
+                  body.begin() + static_cast<std::ptrdiff_t>(last)});
+    i = last - 1;
   }
   issue_products(body, order, body.size(), end);
   wait_for_products(body, order, body.size());

@@ -178,18 +178,6 @@ void Printer::open_cells(int64_t columns) {
 void Printer::stream_cells(const nest::For& loop) {
   line("stream_pin(first_row);");
   line("stream_pin(first_column);");
-  std::string odd = stream_exponentials_ ? odd_cells(loop) : "";
-  if (odd.empty()) return cells_in_turn(loop);
-  open("if (!(" + odd + ")) {");
-  stream_usual_ = odd;
-  cells_in_turn(loop);
-  stream_usual_.clear();
-  close(" else {");
-  ++indent_;
-  cells_in_turn(loop);
-  close();
-}
-void Printer::cells_in_turn(const nest::For& loop) {
   int64_t columns = loop.extent.value();
   std::vector<const nest::Store*> stores = stores_in(loop.body);
   replace_fragments("i / 2", "4 * n + i");
@@ -292,7 +280,8 @@ void Printer::open_wide(const nest::Store& store, int64_t columns) {
   close();
 }
 
-// What is combined over a row's columns: each lane its own, then those of four lanes. Of products
+// What is combined over a row's columns: each lane its own, in four parts that do not wait for each
+// other, then those of four lanes. Of products
 // with one positive number the largest is the number times the largest, rounded alike.
 void Printer::stream_reduction(const nest::For& loop) {
   std::map<nest::BufferId, nest::StoreKind> targets;
@@ -314,8 +303,9 @@ void Printer::stream_reduction(const nest::For& loop) {
     parts[id] = fresh("w");
     std::string start =
         maximum ? real_literal(-std::numeric_limits<double>::infinity(), DType::f32) : "0.0f";
-    line("float " + parts[id] + "[2] = {" + start + ", " + start + "};");
-    replaced_[id] = parts[id] + "[i / 2]";
+    const std::string four = "{" + start + ", " + start + ", " + start + ", " + start + "}";
+    line("float " + parts[id] + "[2][4] = {" + four + ", " + four + "};");
+    replaced_[id] = parts[id] + "[i / 2][n % 2 * 2 + i % 2]";
   }
   open_cells(loop.extent.value());
   block(inside);
@@ -325,13 +315,14 @@ void Printer::stream_reduction(const nest::For& loop) {
   open("for (int h = 0; h < 2; ++h) {");
   for (auto [id, kind] : targets) {
     const std::string name = names_[id] + "[h]";
-    const std::string& part = parts[id];
+    const std::string part =
+        (kind == nest::StoreKind::max ? "largest_of(" : "sum_of(") + parts[id] + "[h])";
     if (kind == nest::StoreKind::max) {
-      line(name + " = largest(" + name + ", " + times + "stream_largest(" + part + "[h]));");
+      line(name + " = largest(" + name + ", " + times + "stream_largest(" + part + "));");
     } else if (stream_->parts.contains(id)) {
-      line(name + " = (" + name + " + " + part + "[h]);");
+      line(name + " = (" + name + " + " + part + ");");
     } else {
-      line(name + " = (" + name + " + stream_sum(" + part + "[h]));");
+      line(name + " = (" + name + " + stream_sum(" + part + "));");
     }
   }
   close();

@@ -215,6 +215,51 @@ std::string Printer::odd_cells(const nest::For& cells) const {
   return all;
 }
 
+std::string Printer::odd_statement(const nest::Statement& s) const {
+  const auto* rows = std::get_if<nest::For>(&s.what);
+  if (!stream_exponentials_ || stream_either_ || rows == nullptr) return "";
+  if (rows->kind != nest::LoopKind::thread || rows->body.size() != 1) return "";
+  const auto* cells = std::get_if<nest::For>(&rows->body[0].what);
+  bool all = cells != nullptr && cells->kind == nest::LoopKind::thread;
+  return all ? odd_cells(*cells) : "";
+}
+
+// The end of the statements of rows from the given one on, which decides between both forms of
+// cells, that can be done in either: so that sums of weights are made beside their exponentials.
+size_t Printer::usual_run(const nest::Block& statements, size_t begin,
+                          const std::string& odd) const {
+  size_t end = begin + 1;
+  for (; end < statements.size(); ++end) {
+    const auto* rows = std::get_if<nest::For>(&statements[end].what);
+    if (rows == nullptr || rows->kind != nest::LoopKind::thread) break;
+    if (is_product(statements, end)) break;
+    std::string own = odd_statement(statements[end]);
+    if (!own.empty() && own != odd) break;
+  }
+  // The values that are tested stay as they are.
+  const nest::Block run(statements.begin() + static_cast<std::ptrdiff_t>(begin),
+                        statements.begin() + static_cast<std::ptrdiff_t>(end));
+  std::vector<const nest::Store*> stores = stores_in(run);
+  bool changes = std::any_of(stores.begin(), stores.end(), [&](const nest::Store* s) {
+    return is_row_fragment(s->target.buffer) &&
+           odd.find("(" + names_[s->target.buffer] + "[") != std::string::npos;
+  });
+  return changes ? begin + 1 : end;
+}
+
+void Printer::either_run(const nest::Block& run, const std::string& odd) {
+  stream_either_ = true;
+  open("if (!(" + odd + ")) {");
+  stream_usual_ = odd;
+  stream_block(run);
+  stream_usual_.clear();
+  close(" else {");
+  ++indent_;
+  stream_block(run);
+  close();
+  stream_either_ = false;
+}
+
 // No operand of the node is odd in the loop being printed.
 bool Printer::is_usual(const Body& of, const Node& n,
                        const std::vector<nest::Access>& loads) const {

@@ -144,6 +144,8 @@ class Printer {
                       const std::string& end);
   void issue_products(const nest::Block& body, const ProductOrder& order, size_t before,
                       const std::string& end);
+  static bool is_product(const nest::Block& body, size_t i);
+  static bool stands_alone(const nest::Block& body, const ProductOrder& order, size_t i);
   void overlapped_turns(const nest::For& loop, const ProductOrder& order, const std::string& first,
                         const std::string& end);
   std::string stream_functions(const StreamLayout& l);
@@ -174,7 +176,6 @@ class Printer {
     double by = 1;
   };
   static std::optional<Scaled> scaled(const Body& of, NodeId id);
-  void cells_in_turn(const nest::For& loop);
 
   // Values of its columns and rows (print_stream_values.cpp).
   void place_values(StreamLayout& l) const;
@@ -190,6 +191,9 @@ class Printer {
   std::string odd_operand(const Body& of, const Node& n,
                           const std::vector<nest::Access>& loads) const;
   std::string odd_cells(const nest::For& cells) const;
+  std::string odd_statement(const nest::Statement& s) const;
+  size_t usual_run(const nest::Block& statements, size_t begin, const std::string& odd) const;
+  void either_run(const nest::Block& run, const std::string& odd);
   bool is_usual(const Body& of, const Node& n, const std::vector<nest::Access>& loads) const;
 
   // Values (print_body.cpp).
@@ -247,7 +251,8 @@ class Printer {
   StreamLayout* stream_ = nullptr;          // of the kernel being printed
   // What is printed is inside a stream's loop; and of rows.
   bool stream_exponentials_ = false, stream_between_ = false;
-  std::string stream_usual_;                             // odd_cells(), where it does not hold
+  bool stream_either_ = false;  // in the text of one of both forms of cells (either_run())
+  std::string stream_usual_;    // odd_cells(), where it does not hold
   std::map<nest::BufferId, size_t> workspace_, shared_;  // byte offsets by buffer
   int64_t block_ = 1;                                    // threads of the kernel being printed
   // Whether its grid and thread loops are dimensions of the launch, else counted along x.
