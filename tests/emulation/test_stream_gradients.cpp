@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <random>
 
 #include "core/autodiff/differentiate.h"
@@ -27,6 +28,8 @@ struct Training {
   std::string of;
   std::vector<std::string> wrt;
   bool stays = false;  // some scores are a result, and are stored
+  // Inputs that have these values, again and again.
+  std::map<size_t, std::vector<double>> given = {};
 };
 
 struct Attention {
@@ -34,12 +37,13 @@ struct Attention {
   std::string scores = "as_float(Q[b, s, d], 32) * as_float(K[b, t, d], 32)";
   std::string scaled = "L * 0.25";
   std::string condition = "";
+  std::string power = "exp(Z - Top)";
   std::string weights = "as_bf16(E / Sum)";
   std::string results = "O";
   std::string text() const {
     return "function (" + arguments + ") -> (" + results + ") {\n  L[b, s, t: B, S, T] = +(" +
            scores + ");\n  Z = " + scaled + ";\n  Top[b, s, 0: B, S, 1] = >(Z[b, s, t])" +
-           condition + ";\n  E = exp(Z - Top);\n  Sum[b, s, 0: B, S, 1] = +(E[b, s, t])" +
+           condition + ";\n  E = " + power + ";\n  Sum[b, s, 0: B, S, 1] = +(E[b, s, t])" +
            condition + ";\n  P = " + weights +
            ";\n  O[b, s, c: B, S, C] = +(P[b, s, t] * V[b, t, c])" + condition + ";\n}\n";
   }
@@ -119,6 +123,33 @@ std::vector<Training> other_attentions() {
   };
 }
 
+// Rows whose largest score is beyond 2^27, or whose sum is beyond 2^125, take longer forms of
+// exponents and quotients: all of a block's, some or none. Gradients of keys have rows as columns.
+std::vector<Training> odd_rows() {
+  auto far = [](const char* name, const char* scale, std::vector<double> added) {
+    Attention a;
+    a.arguments += ", R[B, S, 1]";
+    a.scaled = std::string("(L + R) * ") + scale;
+    a.condition = ", s - t < S";
+    Training t = attention(name, a, sizes(DType::bf16, 150, 150, 16, 32));
+    t.inputs.push_back({DType::f32, {2, 150, 1}});
+    t.given = {{3, std::move(added)}};
+    return t;
+  };
+  Attention huge;
+  huge.power = "exp(Z - Top) * 3e36";
+  huge.scaled = "L * 0.3";
+  std::vector<double> one_far(150, 0.5);
+  one_far[70] = -1e9;
+  return {
+      far("usual", "0.3", {0, 0.5, -1}),
+      far("far", "0.3", {0, 1e9, 1, -1e9}),
+      far("far_exact", "0.25", {0, 1e9, 1, -1e9}),
+      far("one_far", "0.3", one_far),
+      attention("huge", huge, sizes(DType::bf16, 150, 150, 16, 32)),
+  };
+}
+
 Program parsed(const std::string& text) {
   return parse_tile(std::make_shared<const Source>(Source{"training", text}));
 }
@@ -136,8 +167,11 @@ RandomCase drawn(const Training& t) {
   std::normal_distribution<double> value(0, 1);
   for (const InputType& in : c.types) {
     HostTensor tensor(in.type, in.shape);
+    auto given = t.given.find(c.inputs.size());
     for (int64_t i = 0; i < tensor.count(); ++i) {
-      tensor.set(i, real_scalar(value(random), in.type));
+      double x = value(random);
+      if (given != t.given.end()) x = given->second[static_cast<size_t>(i) % given->second.size()];
+      tensor.set(i, real_scalar(x, in.type));
     }
     c.inputs.push_back(std::move(tensor));
   }
@@ -189,6 +223,7 @@ class StreamGradients : public ::testing::TestWithParam<const char*> {
 
 TEST_P(StreamGradients, OfMasksAndSizesAgree) { expect_all(plain_attentions()); }
 TEST_P(StreamGradients, OfOtherScoresAgree) { expect_all(other_attentions()); }
+TEST_P(StreamGradients, OfOddRowsAgree) { expect_all(odd_rows()); }
 
 INSTANTIATE_TEST_SUITE_P(Architectures, StreamGradients, ::testing::Values("sm_80", "sm_90a"),
                          [](const auto& tested) { return std::string(tested.param); });

@@ -16,9 +16,13 @@ constexpr int64_t kMostBox = 256;      // elements along one of them
 constexpr int64_t kCopiedBytes = 16;   // that strides are multiples of
 constexpr int64_t kBoxElements = 64;   // of 16 bits: a swizzled line of 128 bytes
 // Registers of a thread that copies, and of one that multiplies where two or three groups do:
-// multiples of 8 whose sum over all groups a multiprocessor has, as those of a launch of as many.
+// multiples of 8 whose sum over all groups a launch of as many threads has. With one more the
+// groups would wait for registers that never come.
 constexpr int kCopyingRegisters = 24;
 constexpr int kRegistersOfTwo = 240, kRegistersOfThree = 160;
+constexpr int registers_of_launch(int groups) { return 512 / groups / 8 * 8 * groups; }
+static_assert(kCopyingRegisters + 2 * kRegistersOfTwo <= registers_of_launch(3));
+static_assert(kCopyingRegisters + 3 * kRegistersOfThree <= registers_of_launch(4));
 
 int multiplying_registers(int64_t groups) {
   return groups == 2 ? kRegistersOfTwo : groups == 3 ? kRegistersOfThree : 0;

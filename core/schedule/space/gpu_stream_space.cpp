@@ -1,6 +1,5 @@
 // The space of kernels that blocks of a streamed axis pass by.
 #include <algorithm>
-#include <cstdlib>
 
 #include "core/kernel/stream.h"
 #include "core/schedule/cost/gpu_model.h"
@@ -17,12 +16,8 @@ std::vector<Schedule> stream_schedules(const Kernel& kernel, const Target& targe
   const std::vector<int64_t> stage_counts =
       overlaps ? std::vector<int64_t>{3, 2} : std::vector<int64_t>{2, 3};
   std::vector<std::pair<double, Schedule>> found;
-  const char* forced = getenv("XCOL");
-  const char* frows = getenv("XROW");
   for (int64_t rows : {128, 192, 64}) {
-    if (frows && atoi(frows) != rows) continue;
-    for (int64_t columns : {128, 96, 80, 64, 48, 32}) {
-      if (forced && atoi(forced) != columns) continue;
+    for (int64_t columns : {128, 96, 64, 32}) {
       for (int64_t stages : stage_counts) {
         Schedule s;
         for (const KernelStage& stage : kernel.stages) s.stages.emplace_back(!stage.attach.valid());
