@@ -125,6 +125,19 @@ TEST(Races, CopiesThatAreNotWaitedFor) {
               HasSubstr("copies it"));
 }
 
+// A barrier in shared memory hands on what the warp of who arrives did before its last barrier.
+TEST(Races, BarriersInSharedMemory) {
+  auto handed = [](const std::string& between, const std::string& waits) {
+    return complaint_of(
+        "using namespace tile_emulation;\nif (t == 0) init_barrier(4096, 1);\n__syncthreads();\n"
+        "if (t < 32) {\ns[t] = b0[i];\n" +
+        between + "if (t == 0) arrive(4096, 0);\n} else {\n" + waits + "b1[i] = s[63 - t];\n}");
+  };
+  EXPECT_EQ(handed("__syncwarp();\n", "wait_for_phase(4096, 0);\n"), "");
+  EXPECT_THAT(handed("", "wait_for_phase(4096, 0);\n"), HasSubstr("with no barrier between"));
+  EXPECT_THAT(handed("__syncwarp();\n", ""), HasSubstr("with no barrier between"));
+}
+
 TEST(Races, BarriersThatSomeThreadsDoNotReach) {
   EXPECT_THAT(complaint_of("if (t < 32) __syncthreads();\nb0[i] = 1;"),
               HasSubstr("some threads do not reach"));
