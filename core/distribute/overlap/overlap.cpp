@@ -48,7 +48,6 @@ class Overlapper {
         in_(parts.ranks[rank]),
         rank_(static_cast<int64_t>(rank)),
         mode_(options.mode),
-        on_device_(options.on_device),
         model_(parts.distribution.mesh, rank, options),
         late_(in_.program.tensors.size()) {
     out_.program = in_.program;
@@ -198,7 +197,7 @@ class Overlapper {
     Box whole = whole_box(out_.program.tensors[result].shape);
     std::optional<Box> inner = Interior(out_.program, c, arrived_).box();
     if (!inner) return false;
-    if (on_device_) inner = at_stored_bytes(*inner, out_.program.tensors[result]);
+    if (model_.is_of_device()) inner = at_stored_bytes(*inner, out_.program.tensors[result]);
     std::vector<Box> edges = difference(whole, *inner);
     DividedContraction parts{c, *inner, edges, served_by(reads), arrived_};
     double inner_ns = model_.inner_ns(out_.program, parts);
@@ -302,7 +301,6 @@ class Overlapper {
   const RankProgram& in_;
   int64_t rank_;
   Overlap mode_;
-  bool on_device_;
   OverlapModel model_;
   RankProgram out_;
   std::vector<Travel> travels_;

@@ -30,6 +30,7 @@ class OverlapModel {
   OverlapModel(const Mesh& mesh, size_t rank, const OverlapOptions& options)
       : mesh_(mesh), rank_(rank), options_(options) {}
 
+  bool is_of_device() const { return options_.on_device; }
   // Until the rank has sent and received its parts.
   double exchange_ns(const Exchange& what, DType type) const;
   // Of a contraction of the rank's program.
