@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -118,8 +119,14 @@ class DeviceLink {
 // runs it, and says by progress() how far it is.
 class RecordingLink : public DeviceLink {
  public:
-  // The stream that records from now on, until all was given.
-  virtual void record_on(void* stream) = 0;
+  // DeviceSession::record() of a session's work and of this link's exchanges among it.
+  virtual std::unique_ptr<Recording> record(const std::function<void(void* stream)>& work) = 0;
+  // What is given to the returned stream comes behind this exchange, which was given, and behind
+  // what exchanges beside come behind; until join() it runs beside what the recording stream is
+  // given, before blocks of kernels there that have not started yet. Throws as start().
+  virtual void* beside(size_t exchange) = 0;
+  // What the recording stream is given from now on comes behind all of that.
+  virtual void join() = 0;
   // The session's own stream is given the recording. All ranks run theirs. Throws as start().
   virtual void run(Recording& recording) = 0;
 };

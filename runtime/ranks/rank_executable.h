@@ -46,6 +46,7 @@ class RankExecutable {
   const RankProgram& program() const { return rank_; }
   const std::shared_ptr<const Program>& source() const { return source_; }
   const std::shared_ptr<Engine>& engine() const { return engine_; }
+  const SegmentedProgram& segmented() const { return segmented_; }
   // Of the segments.
   const std::vector<std::shared_ptr<const Executable>>& executables() const { return executables_; }
   const std::vector<std::string>& names() const { return names_; }

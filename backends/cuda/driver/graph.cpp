@@ -76,7 +76,7 @@ class Graph : public Recording {
 }  // namespace
 
 std::unique_ptr<Recording> record_graph(const std::shared_ptr<const Device>& device,
-                                        Session& session,
+                                        Session& session, GraphPriority priority,
                                         const std::function<void(void* stream)>& work) {
   const Driver& driver = device->driver();
   Current current(*device);
@@ -86,7 +86,10 @@ std::unique_ptr<Recording> record_graph(const std::shared_ptr<const Device>& dev
   KernelNames kernels = session.recorded(capture.stream());
   CUgraph graph = capture.end();
   CUgraphExec made = nullptr;
-  if (graph == nullptr || driver.cuGraphInstantiateWithFlags_(&made, graph, 0) != CUDA_SUCCESS) {
+  unsigned long long flags =
+      priority == GraphPriority::of_recording ? CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY : 0;
+  if (graph == nullptr ||
+      driver.cuGraphInstantiateWithFlags_(&made, graph, flags) != CUDA_SUCCESS) {
     return nullptr;
   }
   return std::make_unique<Graph>(device, session, made, std::move(kernels));

@@ -161,7 +161,11 @@ void Session::finish() {
 
 std::unique_ptr<Recording> Session::record(const std::function<void(void*)>& work) {
   if (wait_for_each_) return nullptr;  // whoever asked for it wants to know each kernel
-  return record_graph(device_, *this, work);
+  return record_graph(device_, *this, GraphPriority::of_run, work);
+}
+std::unique_ptr<Recording> Session::record_streams(const std::function<void(void*)>& work) {
+  if (wait_for_each_) return nullptr;
+  return record_graph(device_, *this, GraphPriority::of_recording, work);
 }
 
 bool Session::is_recorded(void* stream) {

@@ -29,6 +29,8 @@ class Session : public DeviceSession {
   void synchronize(void* stream) override;
   void finish() override;
   std::unique_ptr<Recording> record(const std::function<void(void* stream)>& work) override;
+  // The same where other streams join the recording, each of which keeps its priority.
+  std::unique_ptr<Recording> record_streams(const std::function<void(void* stream)>& work);
   bool is_recorded(void* stream) override;
   double elapsed_ns(void* stream, const std::function<void()>& work) override;
 

@@ -4,7 +4,6 @@
 #include <thread>
 #include <utility>
 
-#include "backends/cuda/ranks/row_copies.h"
 #include "core/support/diagnostic.h"
 
 namespace tile::cuda {
@@ -26,7 +25,10 @@ RecordedLink::RecordedLink(RecordingPeer peer, Session& session, size_t parts)
       driver_(device_->driver()) {
   Current current(*device_);
   signals_ = std::make_shared<const Signals>(session, kFirstPart + parts);
-  session_.check(driver_.cuStreamCreate_(&beside_, CU_STREAM_NON_BLOCKING), "making a stream");
+  int least = 0, most = 0;
+  session_.check(driver_.cuCtxGetStreamPriorityRange_(&least, &most), "asking for priorities");
+  session_.check(driver_.cuStreamCreateWithPriority_(&beside_, CU_STREAM_NON_BLOCKING, most),
+                 "making a stream");
 }
 
 RecordedLink::~RecordedLink() {
@@ -55,7 +57,38 @@ void RecordedLink::wait(CUstream stream, CUevent event) {
                  "ordering streams");
 }
 
-void RecordedLink::record_on(void* stream) { own_ = static_cast<CUstream>(stream); }
+std::unique_ptr<Recording> RecordedLink::record(const std::function<void(void*)>& work) {
+  return session_.record_streams([&](void* stream) {
+    own_ = static_cast<CUstream>(stream);
+    work(stream);
+  });
+}
+
+void* RecordedLink::beside(size_t exchange) {
+  internal_check(!open_ && exchange < ends_.size(), "work beside an exchange that was not given");
+  Current current(*device_);
+  give_held();
+  wait(beside_, ends_[exchange]);
+  return beside_;
+}
+
+void RecordedLink::join() {
+  Current current(*device_);
+  CUevent end = event();
+  record(end, beside_);
+  wait(own_, end);
+}
+
+// With the batch what is held goes, too, if it stands at the batch's beginning.
+void RecordedLink::give(SignalBatch& batch, CUstream stream) {
+  batch.give(session_, stream);
+  if (ends_.empty() || ends_.back() != nullptr || stream != beside_) return;
+  ends_.back() = event();
+  record(ends_.back(), stream);
+}
+void RecordedLink::give_held() {
+  if (!held_.is_empty()) give(held_, beside_);
+}
 
 void RecordedLink::mark() {
   Current current(*device_);
@@ -69,12 +102,18 @@ size_t RecordedLink::start(const LinkExchange& what, LinkManner how) {
   if (how.lane == LinkLane::in_line && !ends_.empty()) await(ends_.size() - 1);
   Open& now = open_.emplace();
   now.stream = how.lane == LinkLane::in_line ? own_ : beside_;
+  now.is_piece = how.copies && how.lane == LinkLane::beside;
+  if (now.is_piece) {  // they follow each other on all ranks alike: what ends one begins the next
+    now.signalled = std::exchange(held_, {});
+  } else {
+    give_held();
+  }
   if (now.stream != own_) {
     if (marks_.empty()) mark();
     wait(now.stream, marks_.front());
     marks_.pop_front();
   }
-  for (const RowCopy& rows : what.packs) copy_rows(session_, rows, now.stream);
+  for (const RowCopy& rows : what.packs) peer_.rows->copy(session_, rows, now.stream);
   now.signalled.write(*signals_, kBegun, static_cast<uint32_t>(ends_.size() + 1));
   for (const LinkPart& part : what.sent) {
     if (part.bytes == 0) continue;
@@ -87,6 +126,7 @@ size_t RecordedLink::start(const LinkExchange& what, LinkManner how) {
   for (const LinkPart& part : what.received) {
     if (part.bytes != 0) now.awaited.push_back(part);
   }
+  now.receives = !now.awaited.empty();
   now.unpacks.assign(what.unpacks.begin(), what.unpacks.end());
   return ends_.size();  // the words are written before the stream waits for any
 }
@@ -100,7 +140,7 @@ void RecordedLink::copy(const PeerRoom::Part& from, const LinkPart& to) {
   internal_check(from.bytes == to.bytes && from.signals, "recorded parts of another size");
   SignalBatch& signalled = open_->signalled;
   signalled.wait(*from.signals, from.signal, 1);
-  signalled.give(session_, open_->stream);
+  give(signalled, open_->stream);
   session_.check(
       driver_.cuMemcpyDtoDAsync_(address(to.data), address(from.data), to.bytes, open_->stream),
       "copying from another GPU");
@@ -128,10 +168,17 @@ bool RecordedLink::is_given() {
 
 // The stream comes behind the copies that others make of what it sent.
 void RecordedLink::end_of_given(Open& now) {
+  if (!now.receives) give(now.signalled, now.stream);  // others wait for the words of its parts
   for (size_t word : now.sent) now.signalled.wait(*signals_, word, 0);
-  if (!now.unpacks.empty()) now.signalled.give(session_, now.stream);
-  for (const RowCopy& rows : now.unpacks) copy_rows(session_, rows, now.stream);
+  if (!now.unpacks.empty()) give(now.signalled, now.stream);
+  for (const RowCopy& rows : now.unpacks) peer_.rows->copy(session_, rows, now.stream);
   now.signalled.write(*signals_, kDone, static_cast<uint32_t>(ends_.size() + 1));
+  if (now.is_piece) {
+    internal_check(ends_.empty() || ends_.back() != nullptr, "what is held of two exchanges");
+    held_ = std::move(now.signalled);
+    ends_.push_back(nullptr);
+    return;
+  }
   now.signalled.give(session_, now.stream);
   ends_.push_back(event());
   record(ends_.back(), now.stream);
@@ -140,33 +187,34 @@ void RecordedLink::end_of_given(Open& now) {
 void RecordedLink::await(size_t exchange) {
   internal_check(!open_ && exchange < ends_.size(), "an exchange that was not given is awaited");
   Current current(*device_);
+  if (ends_[exchange] == nullptr) give_held();
   wait(own_, ends_[exchange]);
 }
 
 void RecordedLink::run(Recording& recording) {
   Current current(*device_);
-  if (end_ == nullptr) end_ = event();
+  if (last_.end == nullptr) last_.end = event();
   signals_->set(kBegun, 0);
   signals_->set(kDone, 0);
   peer_.room->begin_replay(peer_.rank);
-  state_ = State::given;
+  last_.state = State::given;
   recording.run(nullptr);
   record_end();
 }
 
 void RecordedLink::record_end() {
-  record(end_, session_.stream_of(nullptr));
-  state_ = State::has_end;
+  record(last_.end, session_.stream_of(nullptr));
+  last_.state = State::has_end;
 }
 
 // Whether the device is done with the last run.
 bool RecordedLink::is_over() {
-  if (state_ == State::over) return true;
-  if (state_ == State::given) record_end();
-  CUresult result = driver_.cuEventQuery_(end_);
+  if (last_.state == State::over) return true;
+  if (last_.state == State::given) record_end();
+  CUresult result = driver_.cuEventQuery_(last_.end);
   if (result == CUDA_ERROR_NOT_READY) return false;
   session_.check(result, "looking at an event");
-  state_ = State::over;
+  last_.state = State::over;
   peer_.room->end_replay(peer_.rank);
   return true;
 }
@@ -188,7 +236,7 @@ void RecordedLink::let_go() const {
 
 // Others copy from this rank's memory until their devices are done, too.
 bool RecordedLink::abort(double seconds) noexcept {
-  if (state_ == State::over) return true;
+  if (last_.state == State::over) return true;
   auto by = Clock::now() +
             std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
   try {

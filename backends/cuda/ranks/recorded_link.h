@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backends/cuda/ranks/peer_room.h"
+#include "backends/cuda/ranks/row_kernel.h"
 #include "backends/cuda/ranks/signals.h"
 #include "backends/rank_device.h"
 
@@ -19,6 +20,7 @@ struct RecordingPeer {
   std::shared_ptr<PeerRoom> room;
   size_t rank = 0;
   uint64_t run = 0;  // the number of the run that is recorded
+  std::shared_ptr<const RowKernel> rows;
 };
 
 class RecordedLink final : public RecordingLink {
@@ -27,7 +29,9 @@ class RecordedLink final : public RecordingLink {
   RecordedLink(RecordingPeer peer, Session& session, size_t parts);
   ~RecordedLink() override;
 
-  void record_on(void* stream) override;
+  std::unique_ptr<Recording> record(const std::function<void(void* stream)>& work) override;
+  void* beside(size_t exchange) override;
+  void join() override;
   void run(Recording& recording) override;
 
   void mark() override;
@@ -51,6 +55,8 @@ class RecordedLink final : public RecordingLink {
   // An exchange whose parts are not all taken yet.
   struct Open {
     CUstream stream = nullptr;
+    bool is_piece = false;  // one that is beside, among others of its kind
+    bool receives = false;
     std::vector<size_t> sent;      // the words of its parts
     std::deque<LinkPart> awaited;  // parts of others
     std::vector<RowCopy> unpacks;  // behind them
@@ -59,6 +65,8 @@ class RecordedLink final : public RecordingLink {
   CUevent event();
   void record(CUevent event, CUstream stream);
   void wait(CUstream stream, CUevent event);
+  void give(SignalBatch& batch, CUstream stream);
+  void give_held();
   void copy(const PeerRoom::Part& from, const LinkPart& to);
   void end_of_given(Open& now);
   void let_go() const;
@@ -74,12 +82,15 @@ class RecordedLink final : public RecordingLink {
   CUstream beside_ = nullptr;  // that records what travels
   std::vector<CUevent> events_;
   std::deque<CUevent> marks_;
-  std::vector<CUevent> ends_;  // of exchanges that were given
+  std::vector<CUevent> ends_;  // of exchanges that were given; null: behind what is held
+  SignalBatch held_;           // the end of the last exchange beside, for the next one's beginning
   size_t parts_ = 0;           // that were sent
   std::optional<Open> open_;
   std::vector<Received> received_;  // of all exchanges
-  CUevent end_ = nullptr;           // behind the last run
-  State state_ = State::over;
+  struct LastRun {
+    State state = State::over;
+    CUevent end = nullptr;  // behind it
+  } last_;
 };
 
 // What the ranks of a link say of their runs, where all of them reach each other's memory.
@@ -91,7 +102,9 @@ class PeerRecordings final : public LinkedPeers {
   void say(uint64_t what) override { room_->say(rank_, ++runs_, what); }
   std::optional<std::vector<uint64_t>> said() override { return room_->said(runs_, ranks_); }
   std::unique_ptr<RecordingLink> recording(size_t parts) override {
-    return std::make_unique<RecordedLink>(RecordingPeer{room_, rank_, runs_}, session_, parts);
+    if (!rows_) rows_ = std::make_shared<const RowKernel>(session_.device());
+    return std::make_unique<RecordedLink>(RecordingPeer{room_, rank_, runs_, rows_}, session_,
+                                          parts);
   }
   void refuse() override { room_->refuse(runs_); }
 
@@ -99,7 +112,8 @@ class PeerRecordings final : public LinkedPeers {
   std::shared_ptr<PeerRoom> room_;
   Session& session_;
   size_t rank_, ranks_;
-  uint64_t runs_ = 0;  // before which this rank said something
+  std::shared_ptr<const RowKernel> rows_;  // once something was recorded
+  uint64_t runs_ = 0;                      // before which this rank said something
 };
 
 }  // namespace tile::cuda

@@ -41,6 +41,7 @@ class SignalBatch {
   // What the stream was given before is seen by whoever sees the value.
   void write(const Signals& signals, size_t word, uint32_t value);
   void wait(const Signals& signals, size_t word, uint32_t value);  // until it is this one
+  bool is_empty() const { return all_.empty(); }
   // Gives the stream what was asked for, if anything. The device's context is current.
   void give(Session& session, CUstream stream);
 

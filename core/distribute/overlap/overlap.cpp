@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -14,6 +15,31 @@
 
 namespace tile {
 namespace {
+
+// [guide] Kernels of devices store the cells of a part where they belong if it begins at a multiple
+// of so many bytes; else they are copied there.
+constexpr int64_t kStored = 16;
+
+// The box, less cells at its ends where it, or what is behind it, would begin between such bytes.
+Box at_stored_bytes(const Box& inner, const BoundTensor& result) {
+  size_t cut = 0;  // the one dimension that is cut, if the cells stand side by side
+  while (cut < inner.dims() && inner.hi[cut] - inner.lo[cut] == result.shape[cut]) ++cut;
+  int64_t row = static_cast<int64_t>(byte_size(result.type));
+  for (size_t d = inner.dims(); d-- > cut + 1; row *= result.shape[d]) {
+    if (inner.hi[d] - inner.lo[d] != result.shape[d]) return inner;
+  }
+  for (size_t d = 0; d < cut; ++d) {
+    if (result.shape[d] != 1) return inner;
+  }
+  if (cut == inner.dims()) return inner;
+  int64_t step = kStored / std::gcd(kStored, row);
+  Box box = inner;
+  box.lo[cut] = (inner.lo[cut] + step - 1) / step * step;
+  if (inner.hi[cut] < result.shape[cut]) box.hi[cut] = inner.hi[cut] / step * step;
+  constexpr int64_t kMost = 8;  // of so many inner cells one may become a cell of the border
+  int64_t cells = inner.hi[cut] - inner.lo[cut], left = box.hi[cut] - box.lo[cut];
+  return (cells - left) * kMost <= cells ? box : inner;
+}
 
 class Overlapper {
  public:
@@ -171,8 +197,9 @@ class Overlapper {
     Box whole = whole_box(out_.program.tensors[result].shape);
     std::optional<Box> inner = Interior(out_.program, c, arrived_).box();
     if (!inner) return false;
+    if (model_.is_of_device()) inner = at_stored_bytes(*inner, out_.program.tensors[result]);
     std::vector<Box> edges = difference(whole, *inner);
-    DividedContraction parts{c, *inner, edges, served_by(reads)};
+    DividedContraction parts{c, *inner, edges, served_by(reads), arrived_};
     double inner_ns = model_.inner_ns(out_.program, parts);
     if (mode_ != Overlap::always && !is_worth(parts, reads, inner_ns)) return false;
     note_travels(reads, static_cast<double>(inner->count()) / static_cast<double>(whole.count()));
@@ -228,6 +255,7 @@ class Overlapper {
     TensorId first = declare_part(result, inner, ".inner");
     out_.program.statements.emplace_back(part_of(out_.program, c, inner, first, {arrived_}));
     std::vector<ArrivedCells> behind = cells_behind();
+    behind.push_back(arrived_);  // what the rank itself has is read where it is, here too
     std::vector<std::pair<Box, TensorId>> parts;
     for (const Box& box : edges) {
       TensorId part = declare_part(result, box, ".edge");

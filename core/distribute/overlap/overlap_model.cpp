@@ -161,7 +161,11 @@ double OverlapModel::edge_ns(const BoundProgram& program, const DividedContracti
     for (const Piece& piece : c.pieces) {
       PieceNeeds needs = needs_of(program, piece, edge, {});
       for (size_t l = 0; l < needs.loads.size() && !needs.empty; ++l) {
-        if (piece.loads[l].tensor == exchange->result) read = hull(read, needs.loads[l].box);
+        if (piece.loads[l].tensor != exchange->result) continue;
+        auto known = parts.arrived.find(exchange->result);
+        bool is_there = known != parts.arrived.end() &&
+                        has_arrived(program, exchange->result, needs.loads[l], known->second);
+        if (!is_there) read = hull(read, needs.loads[l].box);
       }
     }
     for (const Exchange::Part& part : exchange->receives) {

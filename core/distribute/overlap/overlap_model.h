@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "core/distribute/overlap/interior.h"
 #include "core/distribute/overlap/overlap.h"
 
 namespace tile {
@@ -14,6 +15,7 @@ struct DividedContraction {
   const Box& inner;
   const std::vector<Box>& edges;
   std::vector<const Exchange*> exchanges;  // of whose results only the edges read any cell
+  const ArrivedCells& arrived;             // that edges, too, read where they are
 };
 
 // The time of one rank that computes pieces and sends or receives them, one after the other.
@@ -28,6 +30,7 @@ class OverlapModel {
   OverlapModel(const Mesh& mesh, size_t rank, const OverlapOptions& options)
       : mesh_(mesh), rank_(rank), options_(options) {}
 
+  bool is_of_device() const { return options_.on_device; }
   // Until the rank has sent and received its parts.
   double exchange_ns(const Exchange& what, DType type) const;
   // Of a contraction of the rank's program.

@@ -97,6 +97,71 @@ void keep(Exchange& what, int64_t rank, const std::vector<Box>& cells) {
   what.sparse = true;
 }
 
+// The dimensions along which all loads of the tensor are plain: an index that meets no end.
+std::vector<bool> plain_dims(const BoundProgram& program, TensorId id) {
+  std::vector<bool> plain(program.tensors[id].shape.size(), true);
+  for (const BoundStatement& statement : program.statements) {
+    const auto* c = std::get_if<Contraction>(&statement);
+    if (c == nullptr || !contains(read_by(statement), id)) continue;
+    Box result = whole_box(program.tensors[c->outputs[0]].shape);
+    for (const Piece& piece : c->pieces) {
+      PieceNeeds needs = needs_of(program, piece, result, {});
+      for (size_t l = 0; l < piece.loads.size(); ++l) {
+        if (piece.loads[l].tensor != id) continue;
+        for (size_t d = 0; d < plain.size(); ++d) {
+          bool inside = !needs.empty && needs.loads[l].reach[d] == Reach::inside;
+          plain[d] = plain[d] && inside && piece.loads[l].index[d].value < 0;
+        }
+      }
+    }
+  }
+  return plain;
+}
+
+// Whether nothing but this exchange and loads of statements knows the tensor.
+bool is_its_own(const RankProgram& rank, TensorId id) {
+  for (TensorId other : rank.program.tensors.ids()) {
+    if (other != id && storage_of(rank.program, other) == id) return false;
+  }
+  auto is_part = [&](const PartOfTensor& p) { return p.whole == id || p.part == id; };
+  auto sets = [&](const PlacedExchange& e) { return e.what.result == id; };
+  return std::ranges::none_of(rank.parts, is_part) &&
+         std::ranges::count_if(rank.exchanges, sets) == 1;
+}
+
+void read_within(BoundProgram& program, TensorId id, const Box& box,
+                 const std::vector<bool>& plain) {
+  for (BoundStatement& statement : program.statements) {
+    auto* c = std::get_if<Contraction>(&statement);
+    for (size_t p = 0; c != nullptr && p < c->pieces.size(); ++p) {
+      for (Access& load : c->pieces[p].loads) {
+        for (size_t d = 0; load.tensor == id && d < plain.size(); ++d) {
+          if (!plain[d]) continue;
+          load.index[d].affine = load.index[d].affine - constant_affine(box.lo[d]);
+          load.index[d].boundary = Boundary::in_range;
+        }
+      }
+    }
+  }
+}
+
+// The result becomes as large as what it receives, which is all that is read of it.
+void shrink(RankProgram& rank, Exchange& what) {
+  if (what.receives.empty() || !is_its_own(rank, what.result)) return;
+  Box all = what.receives[0].box, whole = whole_box(rank.program.tensors[what.result].shape);
+  for (const Exchange::Part& part : what.receives) all = hull(all, part.box);
+  std::vector<bool> plain = plain_dims(rank.program, what.result);
+  for (size_t d = 0; d < plain.size(); ++d) {
+    if (plain[d]) continue;
+    all.lo[d] = whole.lo[d];
+    all.hi[d] = whole.hi[d];
+  }
+  if (all.empty() || all == whole) return;
+  rank.program.tensors.edit(what.result).shape = all.shape();
+  for (Exchange::Part& part : what.receives) part.box = relative(part.box, all.lo);
+  read_within(rank.program, what.result, all, plain);
+}
+
 }  // namespace
 
 void drop_unread_wholes(RankProgram& program) {
@@ -115,7 +180,9 @@ void drop_unread_cells(RankProgram& program, int64_t rank, const std::set<size_t
   for (size_t e : exchanges) {
     Exchange& what = program.exchanges[e].what;
     std::optional<ReadCells> cells = read_cells(program, what.result);
-    if (cells && sets(what, cells->loads)) keep(what, rank, cells->statements);
+    if (!cells || !sets(what, cells->loads)) continue;
+    keep(what, rank, cells->statements);
+    shrink(program, what);
   }
 }
 

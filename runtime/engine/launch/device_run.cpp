@@ -16,7 +16,6 @@
 namespace tile {
 namespace {
 
-constexpr uintptr_t kAlignment = 16;  // what every launch may count on
 // Temporaries of a recording at most: programs with more spend no time on launches worth saving.
 constexpr size_t kMostRecorded = 64 << 20;
 // Kernels of one at most: the steps of a longer loop are given to the stream one by one.
@@ -24,7 +23,9 @@ constexpr size_t kMostKernels = 1 << 14;
 
 using DimensionStrides = std::vector<int64_t>;  // of one tensor
 
-bool aligned(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % kAlignment == 0; }
+bool aligned(const void* pointer) {
+  return reinterpret_cast<uintptr_t>(pointer) % kTensorAlignment == 0;
+}
 
 // Nests store along strides that are not negative: both sides of a copy walk such a dimension from
 // its other end.
@@ -159,7 +160,7 @@ std::unique_ptr<DeviceMemory> copied(DeviceSession& session, const TensorView& f
   auto bytes = static_cast<size_t>(extent.end - extent.begin);
   auto before = static_cast<size_t>(static_cast<const std::byte*>(from.data) - extent.begin);
   // The first element, not the lowest, is what must be aligned.
-  size_t lead = (kAlignment - before % kAlignment) % kAlignment;
+  size_t lead = (kTensorAlignment - before % kTensorAlignment) % kTensorAlignment;
   auto memory = std::make_unique<DeviceMemory>(session, bytes == 0 ? 0 : bytes + lead, stream);
   first = memory->data() + lead + before;
   if (bytes == 0) return memory;

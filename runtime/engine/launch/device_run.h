@@ -8,6 +8,10 @@
 
 namespace tile {
 
+// Launches use a tensor where it is if its first element is at a multiple of so many bytes, the
+// most that a thread loads at once.
+constexpr size_t kTensorAlignment = 16;
+
 // Device memory, given back to the pool when the stream's work so far is done.
 class DeviceMemory {
  public:

@@ -7,6 +7,7 @@
 
 #include "backends/cuda/cuda_backend.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/launch/device_run.h"
 #include "runtime/ranks/tell_all.h"
 
 namespace tile {
@@ -17,7 +18,6 @@ constexpr double kAbortSeconds = 5;
 constexpr std::chrono::microseconds kPause(200);  // between two looks at a link that is made
 // [guide] Recordings keep at most such a part of a device's memory.
 constexpr size_t kRecordedShare = 16;
-constexpr uintptr_t kTensor = 16;  // of a tensor that launches take where it is
 
 using Clock = std::chrono::steady_clock;
 
@@ -166,7 +166,8 @@ std::shared_ptr<const void> DeviceEnd::room_for_recording(size_t bytes) {
 }
 
 bool DeviceEnd::takes_in_place(const TensorView& view) const {
-  return view.memory == Memory::device && reinterpret_cast<uintptr_t>(view.data) % kTensor == 0 &&
+  bool aligned = reinterpret_cast<uintptr_t>(view.data) % kTensorAlignment == 0;
+  return view.memory == Memory::device && aligned &&
          (link_ == nullptr || device_->may_send(view.data));
 }
 

@@ -105,7 +105,7 @@ void DeviceExchanges::settle() {
 }
 
 void DeviceExchanges::before_kernels(size_t count) {
-  if (started_.empty() || records_) return;
+  if (started_.empty() || link_ != end_.link()) return;  // or they are recorded
   queued_ += count;
   if (queued_ <= kMostQueued) return;
   finish();

@@ -22,10 +22,7 @@ class DeviceExchanges {
   };
   // Both must outlive this. `recorded`: takes the place of the end's link, for a recording.
   DeviceExchanges(Transport& transport, DeviceEnd& end, RecordingLink* recorded = nullptr)
-      : transport_(transport),
-        end_(end),
-        link_(recorded != nullptr ? recorded : end.link()),
-        records_(recorded != nullptr) {}
+      : transport_(transport), end_(end), link_(recorded != nullptr ? recorded : end.link()) {}
 
   // The next exchange beside comes behind what the session's own stream was given until now.
   void mark(Span where);
@@ -72,8 +69,7 @@ class DeviceExchanges {
 
   Transport& transport_;
   DeviceEnd& end_;
-  DeviceLink* link_;  // null: parts go through the host's memory
-  bool records_;
+  DeviceLink* link_;                // null: parts go through the host's memory
   std::vector<Named> started_;      // over the link
   std::optional<Named> unsettled_;  // the last of them, until the device was given all of it
   size_t before_ = 0;               // exchanges that the link had done before this run

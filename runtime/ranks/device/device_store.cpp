@@ -12,7 +12,6 @@ namespace tile {
 namespace {
 
 constexpr size_t kAlignment = 256;  // of memory for a segment's temporaries
-constexpr size_t kTensor = 16;      // of what a thread loads at once
 // A sort is many kernels: before one the stream is to hold nothing that may wait.
 constexpr size_t kSortKernels = 512;
 
@@ -30,7 +29,7 @@ size_t kernels_of(const Executable& executable) {
 // lie where they are sent from.
 bool are_aligned(const RankMemory::Moved& moved) {
   return std::all_of(moved.sends.begin(), moved.sends.end(), [](const RankMemory::Part& part) {
-    return !part.in_tensor || part.offset % kTensor == 0;
+    return !part.in_tensor || part.offset % kTensorAlignment == 0;
   });
 }
 
@@ -59,10 +58,17 @@ DevicePlan::DevicePlan(const RankExecutable& of) : of_(of) {
     TensorId storage = storage_of(program, id);
     if (program.tensors[storage].constant) upload(storage);
   }
-  for (const auto& executable : of.executables()) {
-    kernels_.push_back(kernels_of(*executable));
-    workspace_bytes_ =
-        std::max(workspace_bytes_, rounded(executable->arena_bytes + executable->workspace_bytes));
+  for (const auto& executable : of.executables()) kernels_.push_back(kernels_of(*executable));
+  bool behind_exchange = false;
+  for (const SegmentStep& step : of.segmented().steps) {
+    bool is_segment = step.kind == SegmentStep::Kind::segment;
+    if (is_segment) {
+      const Executable& executable = *of.executables()[step.number];
+      size_t bytes = rounded(executable.arena_bytes + executable.workspace_bytes);
+      workspace_bytes_ = std::max(workspace_bytes_, bytes);
+      if (behind_exchange) side_bytes_ = std::max(side_bytes_, bytes);
+    }
+    behind_exchange = step.kind == SegmentStep::Kind::end || (is_segment && behind_exchange);
   }
   arena_bytes_ = rounded(of.memory().bytes);
   for (const RankMemory::Moved& moved : of.memory().exchanges) {
@@ -139,7 +145,8 @@ DeviceStore::DeviceStore(const RankExecutable& of, const DevicePlan& plan, Trans
       end_(std::move(end)),
       recorded_(recorded),
       arena_(recorded.memory),
-      exchanges_(transport, *end_, recorded.link) {
+      exchanges_(transport, *end_, recorded.link),
+      sides_(of.program(), recorded.link) {
   if (arena_ == nullptr) {
     memory_ = std::make_unique<DeviceMemory>(session(), plan.bytes(), nullptr);
     arena_ = memory_->data();
@@ -172,6 +179,7 @@ std::byte* DeviceStore::make_room(const TensorView& output) {
 }
 
 void DeviceStore::copy(std::byte* to, const std::byte* from, size_t bytes) {
+  sides_.join();
   session().copy(to, from, bytes, recorded_.stream);
 }
 
@@ -184,9 +192,17 @@ void DeviceStore::run_segment(size_t segment, std::vector<TensorView> inputs,
       view.device = end_->engine().ordinal();
     }
   }
+  const Segment& tensors = of_.segmented().segments[segment];
+  std::vector<SideSegments::Use> uses;
+  auto use = [&](TensorId id, const TensorView& view, bool written) {
+    uses.push_back({storage_of(of_.program().program, id), view, written});
+  };
+  for (size_t i = 0; i < inputs.size(); ++i) use(tensors.inputs[i], inputs[i], false);
+  for (size_t o = 0; o < outputs.size(); ++o) use(tensors.outputs[o], outputs[o], true);
+  void* beside = sides_.stream_for(std::move(uses));
   RunOptions options;
-  options.memory = arena_ + plan_.arena_bytes();
-  options.stream = recorded_.stream;
+  options.memory = arena_ + (beside != nullptr ? plan_.side_workspace() : plan_.workspace());
+  options.stream = beside != nullptr ? beside : recorded_.stream;
   tile::run(*of_.executables()[segment], inputs, outputs, options);
   give_waiting();
   exchanges_.look();
@@ -261,10 +277,12 @@ void DeviceStore::begin(size_t exchange, Moved what) {
   }
   if (end_->link() != nullptr && now.is_nothing() && !end_->is_dead()) return;
   if (travels(exchange)) {
+    sides_.mark();
     exchanges_.mark(of_.program().exchanges[exchange].what.span);
     waiting_.push_back(std::move(now));
   } else {
     give_waiting();
+    sides_.join();
     give(now);
   }
 }
@@ -292,11 +310,15 @@ void DeviceStore::give_waiting() {
 
 void DeviceStore::end(size_t exchange) {
   give_waiting();
+  const Exchange& what = of_.program().exchanges[exchange].what;
+  auto begun = begun_.find(exchange);
   auto beside = beside_.find(exchange);
   if (beside != beside_.end()) {
-    exchanges_.await(beside->second, of_.program().exchanges[exchange].what.span);
+    // What waits for a piece is the next part of a large product, not the end of a small one.
+    bool may_wait = begun == begun_.end() && !what.piece;
+    exchanges_.settle();
+    if (!may_wait || !sides_.await(beside->second)) exchanges_.await(beside->second, what.span);
   }
-  auto begun = begun_.find(exchange);
   if (begun != begun_.end()) combine(exchange, begun->second);
 }
 
@@ -306,6 +328,7 @@ void DeviceStore::combine(size_t exchange, const Moved& what) {
   LaunchOptions launching;
   launching.session = &session();
   launching.stream = recorded_.stream;
+  sides_.join();
   for (const DevicePlan::Step& step : plan_.steps(exchange)) {
     const std::byte* part = what.arrived[step.part];
     if (part == nullptr) continue;
@@ -326,6 +349,7 @@ void DeviceStore::combine(size_t exchange, const Moved& what) {
 std::vector<DeviceExchanges::Named> DeviceStore::end_of_recording() {
   give_waiting();
   exchanges_.settle();
+  sides_.join();
   return exchanges_.started();
 }
 

@@ -10,6 +10,7 @@
 #include "runtime/engine/launch/device_run.h"
 #include "runtime/ranks/box_rows.h"
 #include "runtime/ranks/device/device_exchange.h"
+#include "runtime/ranks/device/side_segments.h"
 #include "runtime/ranks/rank_store.h"
 
 namespace tile {
@@ -31,8 +32,10 @@ class DevicePlan {
   const std::vector<Step>& steps(size_t exchange) const { return steps_[exchange]; }
   std::byte* constant(TensorId id) const { return constants_.at(id.index())->data(); }
   size_t kernels(size_t segment) const { return kernels_[segment]; }
-  size_t bytes() const { return std::max<size_t>(arena_bytes_ + workspace_bytes_, 1); }
-  size_t arena_bytes() const { return arena_bytes_; }
+  size_t bytes() const { return std::max<size_t>(side_workspace() + side_bytes_, 1); }
+  // Where segments work, in memory of so many bytes: all of them, and one that runs beside others.
+  size_t workspace() const { return arena_bytes_; }
+  size_t side_workspace() const { return arena_bytes_ + workspace_bytes_; }
   size_t staging_bytes() const { return staging_bytes_; }
 
  private:
@@ -47,6 +50,7 @@ class DevicePlan {
   std::vector<size_t> kernels_;                                      // of each segment, at most
   size_t arena_bytes_ = 0;      // a multiple of what follows it needs
   size_t workspace_bytes_ = 0;  // the most that a segment needs
+  size_t side_bytes_ = 0;       // the most that one behind an exchange needs
   size_t staging_bytes_ = 0;    // the most that an exchange moves
 };
 
@@ -69,6 +73,7 @@ class DeviceStore final : public RankStore {
   std::byte* make_room(const TensorView& output) override;
   std::byte* constant(TensorId id) override { return plan_.constant(id); }
   void clear(std::byte* at, size_t bytes) override {
+    sides_.join();
     end_->device().clear(at, bytes, recorded_.stream);
   }
   void copy(std::byte* to, const std::byte* from, size_t bytes) override;
@@ -125,6 +130,7 @@ class DeviceStore final : public RankStore {
   };
   std::vector<Output> outputs_;  // that are not written where they are
   DeviceExchanges exchanges_;
+  SideSegments sides_;
   std::vector<Given> waiting_;       // exchanges that travel, marked and not given yet
   std::map<size_t, size_t> beside_;  // exchanges that travel: their numbers of the link's
   std::map<size_t, Moved> begun_;    // exchanges that combine what they receive, until they end

@@ -123,8 +123,7 @@ bool RankReplays::make(const Call& call, Replay& replay) {
     if (kernels <= kMostKernels && replay.room) {
       replay.memory = std::make_unique<DeviceMemory>(session, plan_.bytes(), nullptr);
       session.synchronize(nullptr);  // from now on every stream may use it
-      replay.recording = session.record([&](void* stream) {
-        replay.link->record_on(stream);
+      replay.recording = replay.link->record([&](void* stream) {
         DeviceStore store(of_, plan_, call.transport, call.end,
                           {stream, replay.memory->data(), replay.link.get()});
         call.work(store);
@@ -133,7 +132,7 @@ bool RankReplays::make(const Call& call, Replay& replay) {
     }
   } catch (const Failure& failure) {
     const std::string& code = failure.diagnostic().code;
-    if (code != "cuda" && code != "memory") throw;
+    if (code != "cuda" && code != "memory" && code != "nvrtc") throw;
   }
   if (!replay.recording) call.peers.refuse();
   return replay.recording != nullptr;

@@ -27,8 +27,8 @@ CUresult fake_cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status
 namespace {
 void hand_on_memory(void* from, void* to) {
   if (auto memory = state().memory_of_graphs.extract(from)) {
-    memory.key() = to;
-    state().memory_of_graphs.insert(std::move(memory));
+    std::vector<void*>& all = state().memory_of_graphs[to];
+    all.insert(all.end(), memory.mapped().begin(), memory.mapped().end());
   }
 }
 }  // namespace
@@ -50,14 +50,18 @@ CUresult fake_cuStreamEndCapture(CUstream stream, CUgraph* graph) {
   CUresult made = make("graph", graph);
   std::lock_guard lock(state().mutex);
   std::shared_ptr<Graph> recorded = state().recording[stream];
-  for (CUstream one : recorded->streams) state().recording.erase(one);
+  for (CUstream one : recorded->streams) {
+    state().recording.erase(one);
+    hand_on_memory(one, *graph);
+  }
   std::erase_if(state().recorded_events, [&](const auto& e) { return e.second == recorded; });
   state().graphs[*graph] = recorded;
-  hand_on_memory(stream, *graph);
   return is_joined(*recorded) ? made : CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
 }
-CUresult fake_cuGraphInstantiateWithFlags(CUgraphExec* made, CUgraph graph, unsigned long long) {
+CUresult fake_cuGraphInstantiateWithFlags(CUgraphExec* made, CUgraph graph,
+                                          unsigned long long flags) {
   ENTER(cuGraphInstantiateWithFlags);
+  if (flags == CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY) note("priorities", nullptr);
   CUresult result = make("executable graph", made);
   std::lock_guard lock(state().mutex);
   state().graphs[*made] = state().graphs[graph];

@@ -4,11 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <sstream>
+
 #include "core/interpret/interpret.h"
 #include "core/passes/bind/bind.h"
 #include "tests/cuda_runtime/ranks/fake_gpus.h"
 #include "tests/distribute/random_layouts.h"
 #include "tests/distribute/random_products.h"
+#include "tests/distribute/random_stencils.h"
 #include "tests/distribute/sharded_run.h"
 #include "tests/random/agreement/agreement.h"
 #include "tests/random/random_program.h"
@@ -19,8 +23,10 @@ namespace tile::test {
 namespace {
 
 using ::testing::Each;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
+using Steps = std::vector<std::string>;
 
 constexpr const char* kProduct =
     "function (A[M, L], B[L, N]) -> (C) {\n  C[i, j: M, N] = +(A[i, k] * B[k, j]);\n}";
@@ -87,12 +93,32 @@ class Replays : public OnFakeGpus {
     }
   }
 
+  void expect_same_stencils(uint64_t first, int programs, int runs) {
+    for (uint64_t seed = first; programs > 0; ++seed) {
+      RandomStencils drawn = random_stencils(seed);
+      size_t count = mesh_of(drawn.mesh, "mesh").ranks();
+      if (count < 2 || count > static_cast<size_t>(kGpus)) continue;
+      --programs;
+      SCOPED_TRACE("seed " + std::to_string(seed) + ", " + drawn.text());
+      std::vector<InputType> types;
+      for (const HostTensor& input : drawn.inputs) types.push_back({input.type, input.shape});
+      BoundProgram program = tile::bind(*drawn.source, types);  // without rules of its own
+      expect_same_runs(*ranks(drawn.mesh), {drawn.source, program, drawn.inputs, drawn.layouts},
+                       Overlap::always, runs);
+    }
+  }
+
   // What two ranks throw that run a product several times; `before` each run of a rank.
   using Before = std::function<void(const MeshProgram& program, size_t rank, int run)>;
   std::vector<std::string> errors_of_runs(double timeout, int runs, const Before& before) {
-    return errors_of("x=2", timeout, [&](const auto& gpu, const auto& mesh) {
-      MeshProgramOptions what{{{DType::f32, {6, 6}}, {DType::f32, {6, 6}}}, kGathered};
-      MeshProgram program(gpu, program_named(kProduct), mesh, what);
+    MeshProgramOptions what{{{DType::f32, {6, 6}}, {DType::f32, {6, 6}}}, kGathered};
+    return errors_of_runs("x=2", timeout, kProduct, what, runs, before);
+  }
+  std::vector<std::string> errors_of_runs(const std::string& on, double timeout,
+                                          const std::string& text, const MeshProgramOptions& what,
+                                          int runs, const Before& before) {
+    return errors_of(on, timeout, [&](const auto& gpu, const auto& mesh) {
+      MeshProgram program(gpu, program_named(text), mesh, what);
       size_t rank = mesh->rank();
       TensorsOnDevice inputs, outputs;
       for (const MeshProgram::Part& part : program.inputs()) {
@@ -110,7 +136,60 @@ class Replays : public OnFakeGpus {
       }
     });
   }
+
+  // What each rank gives its streams while its second run is recorded, but for events.
+  std::vector<Steps> recorded(const std::string& on, const std::string& text,
+                              const MeshProgramOptions& what) {
+    std::vector<Steps> steps(mesh_of(on, "mesh").ranks());
+    auto errors =
+        errors_of_runs(on, kTimeout, text, what, 3, [&](const auto& program, size_t rank, int run) {
+          program.mesh()->meet("test");  // the others are behind the run before
+          if (run == 1) fake_driver().trace(1);
+          program.mesh()->meet("test");
+          if (run != 2) return;
+          std::istringstream lines(fake_driver().traced());
+          for (std::string line; std::getline(lines, line);) {
+            bool orders = line.starts_with("record") || line.starts_with("wait");
+            if (!orders) steps[rank].push_back(line);
+          }
+        });
+    fake_driver().trace(0);
+    EXPECT_THAT(errors, Each(""));
+    return steps;
+  }
 };
+
+// The parts that a rank sends are made, and its border is computed, on the stream whose blocks go
+// first: neither comes behind the inner cells.
+TEST_F(Replays, TheBorderOfAStencilRunsBesideItsInnerCells) {
+  MeshProgramOptions what{{{DType::f32, {36, 20}}}, "A[x, *] O[x, *]"};
+  what.overlap = Overlap::always;
+  const char* text =
+      "function (A[M, N]) -> (O) {\n  O[i, j: M - 4, N - 4] = "
+      "=(A[i, j + 1] + A[i + 4, j + 1] + A[i + 2, j]);\n}";
+  for (const Steps& steps : recorded("x=2", text, what)) {
+    EXPECT_THAT(steps, ElementsAre("launch", "launch beside", "signals beside", "copy beside",
+                                   "signals beside", "launch beside", "priorities", "graph"));
+  }
+}
+
+// The words that end one piece and begin the next are one piece of work.
+TEST_F(Replays, PiecesShareTheirWords) {
+  MeshProgramOptions what{{{DType::f32, {8, 8}}, {DType::f32, {8, 8}}}, kGathered};
+  what.overlap = Overlap::always;
+  for (const Steps& steps : recorded("x=4", kProduct, what)) {
+    EXPECT_EQ(std::ranges::count(steps, "copy beside"), 3);
+    EXPECT_EQ(std::ranges::count(steps, "signals beside"), 4);
+  }
+}
+
+// Any dimension cut, wider than a shard, with boundary rules.
+TEST_F(Replays, RandomStencils) {
+  expect_same_stencils(51000, 3, 4);
+  fake_driver().late(1);
+  expect_same_stencils(51100, 3, 6);
+  fake_driver().late(0);
+}
 
 TEST_F(Replays, TheSecondRunIsRecordedAndFurtherOnesAreReplayed) {
   std::unique_ptr<DeviceRanks> two = ranks("x=2");
@@ -218,8 +297,9 @@ TEST_F(Replays, EveryCallOfTheDriverMayFail) {
   constexpr int kRuns = 5;
   for (const char* name :
        {"cuStreamBatchMemOp", "cuEventCreate", "cuEventRecord", "cuEventQuery", "cuStreamWaitEvent",
-        "cuMemcpyDtoDAsync", "cuGraphLaunch", "cuStreamCreate", "cuStreamBeginCapture",
-        "cuPointerGetAttribute", "cuLaunchKernelEx", "cuMemAllocFromPoolAsync"}) {
+        "cuMemcpyDtoDAsync", "cuGraphLaunch", "cuStreamCreate", "cuStreamCreateWithPriority",
+        "cuStreamBeginCapture", "cuPointerGetAttribute", "cuLaunchKernelEx",
+        "cuMemAllocFromPoolAsync"}) {
     for (int at : {1, 3}) {
       for (int after = 0; after < 4; ++after) {
         SCOPED_TRACE(std::string(name) + ", run " + std::to_string(at) + ", call " +
