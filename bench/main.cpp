@@ -39,6 +39,7 @@ void add_file(CLI::App& app, Request& r) {
 void add_peers(CLI::App& app, Request& r, const std::string& what) {
   app.add_flag("--peers", r.peers, what);
   app.add_option("--peer", r.peer_names, "the same, only this one")
+      ->delimiter(',')
       ->allow_extra_args(false)
       ->each([&r](const std::string&) { r.peers = true; });
   app.add_flag("--small", r.small, "networks at the sizes that tests compare at");

@@ -42,7 +42,8 @@ std::string device_of(const Engine& engine) { return is_gpu(engine.target()) ? "
 Session::Session(const Request& request)
     : request_(request),
       engine_(cli::make_engine(request.engine)),
-      cases_(chosen(read_cases(request.folder), request.names, request.filter)) {
+      cases_(chosen(read_cases(request.folder), request.names, request.filter)),
+      ceilings_(request.quick) {
   if (cases_.empty()) fail(Stage::run, "argument", {}, "no benchmark is chosen");
   choose_device(request);
   threads_ = engine_->target().threads;

@@ -18,7 +18,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 // Many short probes: on a machine that others use, some of them are left alone.
-constexpr int kRepeats = 60;
+constexpr int kRepeats = 60, kQuickRepeats = 6;
 constexpr double kProbeNs = 2e6;
 
 // Runs `work(thread)` on every thread at once.
@@ -67,12 +67,12 @@ double multiply_add_gflops(int threads) {
   return rate;
 }
 
-double memory_gbps(Traffic traffic, int threads, size_t bytes) {
+double memory_gbps(Traffic traffic, int threads, size_t bytes, int repeats) {
   std::unique_ptr<PlainWork> work = plain_traffic(traffic, threads, static_cast<double>(bytes));
   int64_t count = 1;
   while (work->nanoseconds(count) < kProbeNs) count *= 2;
   double least = std::numeric_limits<double>::infinity();
-  for (int i = 0; i < kRepeats; ++i) least = std::min(least, work->nanoseconds(count));
+  for (int i = 0; i < repeats; ++i) least = std::min(least, work->nanoseconds(count));
   return work->amount() * static_cast<double>(count) / least;
 }
 
@@ -166,7 +166,7 @@ double Ceilings::gflops(int threads) {
 double Ceilings::gbps(Traffic traffic, int threads, double bytes) {
   size_t size = std::bit_ceil(std::max<size_t>(static_cast<size_t>(bytes), 4096));
   auto [it, fresh] = gbps_.try_emplace({traffic, threads, size}, 0.0);
-  if (fresh) it->second = memory_gbps(traffic, threads, size);
+  if (fresh) it->second = memory_gbps(traffic, threads, size, quick_ ? kQuickRepeats : kRepeats);
   return it->second;
 }
 

@@ -23,7 +23,7 @@ enum class Traffic : uint8_t { copy, read };
 double multiply_add_gflops(int threads);
 std::string probe_name();  // "avx512", "avx2", "generic"
 // 10^9 bytes in a second of plain_traffic at its best.
-double memory_gbps(Traffic traffic, int threads, size_t bytes);
+double memory_gbps(Traffic traffic, int threads, size_t bytes, int repeats);
 
 // The machine's best at one thing, that can take turns with what is measured beside it: threads of
 // its own, each of which does its part again and again.
@@ -58,11 +58,14 @@ double device_copy_gbps(DeviceSession& session);
 // Probes on first use and remembers.
 class Ceilings {
  public:
+  // `quick`: of memory some rounds count, not many.
+  explicit Ceilings(bool quick = false) : quick_(quick) {}
   double gflops(int threads);
   // The rate where the data of a benchmark of `bytes` lies: probed at the power of two above.
   double gbps(Traffic traffic, int threads, double bytes);
 
  private:
+  bool quick_;
   std::map<int, double> gflops_;
   std::map<std::tuple<Traffic, int, size_t>, double> gbps_;
 };

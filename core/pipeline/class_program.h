@@ -30,6 +30,11 @@ struct ClassProgram {
   // Of each step; null: it does not depend on the size, or in a way that launches cannot give.
   std::vector<std::shared_ptr<const ClassStep>> steps;
   std::vector<std::string> why_not;  // of each step without a class, in words
+  // Of each step that is a kernel without a class: the kernel, where it is the same at both sizes.
+  std::vector<std::shared_ptr<const Kernel>> fixed;
+  // Optional passes that changed nothing at both sizes: a size may do without them where is_whole()
+  // holds for what it gets.
+  std::vector<std::string> idle;
 
   // The class that the kernel, step number `number` under these choices, is in, and its extent;
   // without one the reason in words.
@@ -39,6 +44,9 @@ struct ClassProgram {
     std::string why_not;
   };
   Found step_of(size_t number, const Kernel& kernel) const;
+  // Whether the steps are those of the class, one by one; `found`: of each, where a kernel has a
+  // class.
+  bool is_whole(const std::vector<Step>& steps, std::vector<Found>& found) const;
 };
 
 // Brings a bound program into normal form and divides it into steps. `strided`: tensors, such as

@@ -12,6 +12,7 @@
 #include "core/support/checked.h"
 #include "core/support/diagnostic.h"
 #include "runtime/api/call_site.h"
+#include "runtime/engine/arguments/argument.h"
 #include "runtime/engine/engine.h"
 #include "runtime/ranks/division.h"
 #include "tile/tile.h"
@@ -86,16 +87,6 @@ Options given_options(const Options* options) {
   std::memcpy(&copy, options, std::min(options->struct_size, sizeof copy));
   return copy;
 }
-
-// Which argument of a call a tensor is, for errors.
-struct Argument {
-  const char* kind;  // "input" or "output"
-  size_t number;
-  std::string_view name;  // empty: the program has none of this number
-};
-std::string text_of(const Argument& argument);  // "input A (0)"
-const std::string& input_name(const Program& program, size_t i);
-const std::string& output_name(const Program& program, size_t i);
 
 // A DLTensor on the host as the runtime sees it; throws Failure (code "argument").
 TensorView view_of(const DLTensor* tensor, const Argument& argument, bool needs_data);

@@ -36,13 +36,9 @@ void check_tensor(const TensorView& view, const LiveExecutable::Output& expected
   bool here = expected.device.device_type != kDLCPU && view.device == expected.device.device_id;
   if (view.memory != Memory::host && !here)
     bad("is in memory that this rank's engine does not use");
-  if (view.type != expected.type) {
-    bad("has elements of type " + std::string(to_string(view.type)) + "; this rank's are " +
-        std::string(to_string(expected.type)));
-  }
-  if (view.shape != expected.shape) {
-    bad("has shape " + print_integers(view.shape) + "; this rank's box has " +
-        print_integers(expected.shape));
+  if (view.type != expected.type || view.shape != expected.shape) {
+    bad("is " + text_of(view.type, view.shape) + ", expected this rank's box, " +
+        text_of(expected.type, expected.shape));
   }
   if (!view.strides.empty()) bad("is not dense");
 }
@@ -51,10 +47,10 @@ void check_tensors(const MeshExecutable& e, const std::vector<TensorView>& input
                    const std::vector<TensorView>& outputs) {
   const Program& program = *e.program().source();
   for (size_t i = 0; i < inputs.size(); ++i) {
-    check_tensor(inputs[i], e.inputs()[i], {"input", i, input_name(program, i)});
+    check_tensor(inputs[i], e.inputs()[i], input_of(program, i));
   }
   for (size_t o = 0; o < outputs.size(); ++o) {
-    Argument argument{"output", o, output_name(program, o)};
+    Argument argument = output_of(program, o);
     check_tensor(outputs[o], e.outputs()[o], argument);
     bool shared = false;
     for (const TensorView& input : inputs) shared = shared || shares_memory(outputs[o], input);
@@ -145,13 +141,12 @@ tile_error* run_on_mesh(const MeshExecutable& e, const DLTensor* const* inputs, 
   const Program& program = *e.program().source();
   return guarded(program.source.get(), [&] {
     if (output_count != e.outputs().size() || (output_count != 0 && outputs == nullptr)) {
-      fail(Stage::run, "argument", {},
-           std::to_string(output_count) + " outputs given, expected " +
-               std::to_string(e.outputs().size()));
+      if (output_count == e.outputs().size()) fail(Stage::run, "argument", {}, "outputs is NULL");
+      refuse_count("output", names_of(program, program.outputs), output_count, output_count);
     }
     std::vector<TensorView> views;
     for (size_t o = 0; o < output_count; ++o) {
-      views.push_back(view_of(outputs[o], {"output", o, output_name(program, o)}, true));
+      views.push_back(view_of(outputs[o], output_of(program, o), true));
     }
     run_views(e, input_views(program, e.defaults(), inputs, input_count, true), std::move(views),
               given_options(options));

@@ -38,19 +38,6 @@ std::vector<int64_t> canonical_strides(const DLTensor& t) {
 
 }  // namespace
 
-std::string text_of(const Argument& argument) {
-  std::string kind = argument.kind, number = std::to_string(argument.number);
-  if (argument.name.empty()) return kind + " " + number;
-  return kind + " " + std::string(argument.name) + " (" + number + ")";
-}
-
-const std::string& input_name(const Program& program, size_t i) {
-  return program.tensors[program.inputs[i]].name;
-}
-const std::string& output_name(const Program& program, size_t i) {
-  return program.tensors[program.outputs[i]].name;
-}
-
 TensorView view_of(const DLTensor* tensor, const Argument& argument, bool needs_data) {
   auto bad = [&](const char* why) {
     fail(Stage::run, "argument", {}, text_of(argument) + " " + why);
@@ -88,20 +75,21 @@ TensorView view_of(const DLTensor* tensor, const Argument& argument, bool needs_
 
 namespace {
 
-// `constant`: whether an input may be left out as one; `name`: of an input.
-template <class Constant, class Name>
+// `constant`: whether an input may be left out as one; `input`: of a number.
+template <class Constant, class Input>
 std::vector<TensorView> views_of_inputs(const InputDefaults& defaults,
                                         const DLTensor* const* tensors, size_t count,
                                         bool needs_data, const Constant& constant,
-                                        const Name& name) {
+                                        const Input& input) {
   if (count != 0 && tensors == nullptr) fail(Stage::run, "argument", {}, "inputs is NULL");
-  bool fits = count <= defaults.size();
-  for (size_t i = count; i < defaults.size(); ++i) {
-    fits = fits && (defaults[i].has_value() || constant(i));
+  size_t missing = count;
+  while (missing < defaults.size() && (defaults[missing].has_value() || constant(missing))) {
+    ++missing;
   }
-  if (!fits) {
-    fail(Stage::run, "argument", {},
-         std::to_string(count) + " inputs given, expected " + std::to_string(defaults.size()));
+  if (count > defaults.size() || missing < defaults.size()) {
+    std::vector<std::string> names;
+    for (size_t i = 0; i < defaults.size(); ++i) names.emplace_back(input(i).name);
+    refuse_count("input", names, count, missing);
   }
   std::vector<TensorView> list;
   list.reserve(defaults.size());
@@ -112,7 +100,7 @@ std::vector<TensorView> views_of_inputs(const InputDefaults& defaults,
     } else if (!given && defaults[i]) {
       list.push_back(view_of(*defaults[i]));
     } else {
-      list.push_back(view_of(tensors[i], {"input", i, name(i)}, needs_data));
+      list.push_back(view_of(tensors[i], input(i), needs_data));
     }
   }
   return list;
@@ -124,14 +112,14 @@ std::vector<TensorView> input_views(const Program& program, const InputDefaults&
                                     const DLTensor* const* tensors, size_t count, bool needs_data) {
   return views_of_inputs(
       defaults, tensors, count, needs_data, [](size_t) { return false; },
-      [&](size_t i) -> std::string_view { return input_name(program, i); });
+      [&](size_t i) { return input_of(program, i); });
 }
 
 std::vector<TensorView> input_views(const Executable& e, const DLTensor* const* tensors,
                                     size_t count) {
   return views_of_inputs(
       e.defaults, tensors, count, true, [&](size_t i) { return constant_at(e, i) != nullptr; },
-      [&](size_t i) -> std::string_view { return e.bound.tensors[e.bound.inputs[i]].name; });
+      [&](size_t i) { return input_of(e.bound, i); });
 }
 
 std::vector<TensorView> output_views(const Executable& e, DLTensor* const* tensors, size_t count) {

@@ -180,9 +180,20 @@ std::shared_ptr<LoadedProgram> with_gradient(const std::shared_ptr<LoadedProgram
   if (colon == std::string::npos) {
     fail(Stage::run, "argument", {}, "\"" + request + "\" is not OUTPUT:INPUT,...");
   }
-  return located(program->program().source, [&] {
-    return differentiated(*program, output_of(request), items_of(request.substr(colon + 1)));
-  });
+  const std::string output = output_of(request);
+  std::vector<std::string> inputs = items_of(request.substr(colon + 1));
+  for (std::string& input : inputs) {  // "O:A,O:B": the option is given twice
+    size_t other = input.find(':');
+    if (other == std::string::npos) continue;
+    if (output_of(input) != output) {
+      fail(Stage::run, "argument", {},
+           "gradients are asked for of " + output + " and of " + output_of(input) +
+               ": one call has those of one output");
+    }
+    input = trimmed(input.substr(other + 1));
+  }
+  return located(program->program().source,
+                 [&] { return differentiated(*program, output, inputs); });
 }
 
 void check_seed(const LoadedProgram& program, const std::string& request,

@@ -47,6 +47,7 @@ void pass_options(CLI::App& app, Options& options) {
 void skip_option(CLI::App& app, Options& options) {
   app.add_option("--skip-pass", options.skip_passes,
                  "leave out an optional pass (`tile passes` lists them)")
+      ->delimiter(',')
       ->allow_extra_args(false);
 }
 
@@ -67,6 +68,7 @@ CLI::Option* mesh_options(CLI::App& app, MeshArguments& mesh,
             "--layout", mesh.layouts,
             "which axes cut which dimensions, as in 'A[x,*] B[*,y]'; others are chosen, "
             "or, with `follow` in it, divided alike (default: spread; `auto`: all chosen)"))
+      ->join(' ')
       ->needs(option);
   for (const char* name : without) option->excludes(app.get_option(name));
   overlap_option(app, mesh, option);
@@ -120,7 +122,7 @@ constexpr uint64_t kMostRuns = 1'000'000'000;               // of one program, i
 constexpr const char* kConstants = "an input that stays the same in every run: packed once";
 void shape_option(CLI::App* sub, Command& c) {
   sub->add_option("--shape", c.inputs.shapes, "NAME=2x3:f32 for each input");
-  sub->add_option("--constant", c.inputs.constants, kConstants);
+  sub->add_option("--constant", c.inputs.constants, kConstants)->delimiter(',');
   pass_options(*sub, c.options);
   sub->footer(kValues);
 }
@@ -152,10 +154,11 @@ void run_options(CLI::App* run, Command& c) {
   run->add_option("--out", c.run.out, "NAME=o.npy|o.png|o.jpg|-");
   run->add_option("--range", c.run.ranges,
                   "[NAME=]LOW:HIGH or auto: the values that are black and white in a picture");
-  run->add_option("--constant", c.run.constants, kConstants);
+  run->add_option("--constant", c.run.constants, kConstants)->delimiter(',');
   given(run->add_option("--grad", c.run.gradient_of,
                         "OUTPUT:INPUT,... adds the gradients of the final result by these inputs, "
-                        "given that by OUTPUT: the seed, an input DOUTPUT"));
+                        "given that by OUTPUT: the seed, an input DOUTPUT"))
+      ->join(',');
   run->footer(kRunValues);
 }
 
@@ -338,6 +341,7 @@ int main_of(int argc, char** argv) {
   CLI::Option* one =
       given(explain->add_option("--kernel", c.explain.kernels,
                                 "the same of one kernel: its number, or a tensor that it makes"))
+          ->delimiter(',')
           ->allow_extra_args(false)
           ->excludes("--all");
   explain->add_flag("--json", c.explain.json, "everything as JSON")->excludes(one);
@@ -362,7 +366,9 @@ int main_of(int argc, char** argv) {
   CLI::App* grad = app.add_subcommand("grad", "print the program of gradients");
   file_option(grad, c);
   given(grad->add_option("--of", c.of, "output to differentiate")->required());
-  given(grad->add_option("--wrt", c.wrt, "inputs, separated by commas")->required());
+  given(grad->add_option("--wrt", c.wrt, "inputs, separated by commas or each with its own --wrt"))
+      ->join(',')
+      ->required();
   grad->footer(kSeed);
   choose(grad, [&] { return command_grad(c.run.file, c.of, c.wrt, c.options); });
 

@@ -112,10 +112,10 @@ size_t memory_of(const ClassForm& form) {
 }
 
 // The kernel's schedule; with the kernel of its class where that is to run.
-ClassProgram::Found choose_schedule(const Executable& e, const Kernel& kernel, size_t number,
+ClassProgram::Found choose_schedule(const Executable& e, const Kernel& kernel, const StepAt& at,
                                     Launch& launch) {
   if (take_tuned(*e.engine, kernel, launch)) return {};
-  ClassProgram::Found of = class_of(e, kernel, number);
+  ClassProgram::Found of = at.found != nullptr ? *at.found : class_of(e, kernel, at.number);
   std::optional<Schedule> shared = of.step ? schedule_of(*e.engine, *of.step) : std::nullopt;
   if (of.step && !shared) of = {nullptr, 0, "no schedule that serves all sizes"};
   launch.schedule = shared ? std::move(*shared) : own_schedule(e, kernel);
@@ -146,14 +146,14 @@ void take_class(const Executable& e, const ClassStep& of, Launch& launch,
   }
 }
 
-Launch launch_of(Executable& e, Kernel given, size_t number, const PassOptions& passes) {
+Launch launch_of(Executable& e, Kernel given, const StepAt& at, const PassOptions& passes) {
   Launch launch;
   const Kernel& kernel = launch.kernel.emplace(std::move(given));
   launch.arguments = arguments_of(kernel);
   launch.begins = argument_begins(kernel);
   ClassProgram::Found of_class;
   run_pass(
-      kChooseSchedule, passes, [&] { of_class = choose_schedule(e, kernel, number, launch); },
+      kChooseSchedule, passes, [&] { of_class = choose_schedule(e, kernel, at, launch); },
       [&] { return "# " + kernel.name + "\n" + print(launch.schedule); });
   if (of_class.step) {
     take_class(e, *of_class.step, launch, passes);
@@ -164,13 +164,13 @@ Launch launch_of(Executable& e, Kernel given, size_t number, const PassOptions& 
   launch.prepared = copies_for(e, kernel, launch.schedule, passes);
   return launch;
 }
-Launch launch_of(Executable&, const Sort& sort, size_t, const PassOptions&) {
+Launch launch_of(Executable&, const Sort& sort, const StepAt&, const PassOptions&) {
   Launch launch;
   launch.sort = sort;
   launch.arguments = {sort.source, sort.result};
   return launch;
 }
-Launch launch_of(Executable& e, const Scatter& scatter, size_t, const PassOptions& passes) {
+Launch launch_of(Executable& e, const Scatter& scatter, const StepAt&, const PassOptions& passes) {
   const Target& target = e.engine->target();
   Launch launch;
   launch.nest = lowered_by(target, passes, [&] {
@@ -181,7 +181,8 @@ Launch launch_of(Executable& e, const Scatter& scatter, size_t, const PassOption
 }
 
 // The step is a program by itself: its kernels know nothing of the loop.
-Launch launch_of(Executable& e, const BoundRepeat& repeat, size_t, const PassOptions& passes) {
+Launch launch_of(Executable& e, const BoundRepeat& repeat, const StepAt&,
+                 const PassOptions& passes) {
   Launch launch;
   launch.loop = compiled_loop(e, repeat, passes);
   launch.arguments = repeat.operands;
@@ -301,12 +302,13 @@ void compile_bound_of(Executable& e, PassObserver* observer) {
   }
   take_constants(engine, e.inputs, e.program);
   RememberedSchedules remembered(engine.target(), e.program.statements.size());
-  std::vector<Step> steps = steps_of_sizes(e, passes);
+  SizedSteps sized = steps_of_sizes(e, passes);
   drop_unfit_output_strides(e);
-  for (Step& step : steps) {
+  for (Step& step : sized.steps) {
     Span where = place_of(step);
     checkpoint_at(where);
-    auto launch = [&](auto& s) { return launch_of(e, std::move(s), e.launches.size(), passes); };
+    StepAt at = sized.at(e.launches.size());
+    auto launch = [&](auto& s) { return launch_of(e, std::move(s), at, passes); };
     e.launches.push_back(std::visit(launch, step));
     e.launches.back().where = where;
   }

@@ -29,9 +29,21 @@ ClassProgram class_program(const Engine& engine, const Program& program, const S
 // The class that a kernel of the executable, its step number `number`, is in; or why there is none,
 // in words, where something is known of the program's sizes.
 ClassProgram::Found class_of(const Executable& executable, const Kernel& kernel, size_t number);
+// A step's number, and its class where that is known.
+struct StepAt {
+  size_t number = 0;
+  const ClassProgram::Found* found = nullptr;
+};
 // The executable's program in steps, by its class's choices. They are this program's alone: the
-// step of a loop, which is compiled for a launch, has choices of its own.
-std::vector<Step> steps_of_sizes(Executable& executable, const PassOptions& passes);
+// step of a loop, which is compiled for a launch, has choices of its own. Passes that did nothing
+// at the class's own sizes are left out where the steps are those of the class without them.
+struct SizedSteps {
+  std::vector<Step> steps;
+  std::vector<ClassProgram::Found> found;  // of each step, as class_of(); empty: not yet asked
+
+  StepAt at(size_t number) const { return {number, found.empty() ? nullptr : &found[number]}; }
+};
+SizedSteps steps_of_sizes(Executable& executable, const PassOptions& passes);
 // The schedule that serves all its sizes; nullopt: none does.
 std::optional<Schedule> schedule_of(Engine& engine, const ClassStep& of);
 // The model's schedule for a kernel of its sizes alone, which other sizes of the program may have,

@@ -117,7 +117,7 @@ TEST_F(Constants, AnotherTensorIsAnError) {
       FAIL() << "another tensor was taken";
     } catch (const jit::Error& error) {
       EXPECT_EQ(error.code(), "argument");
-      EXPECT_NE(error.message().find("B was declared constant"), std::string::npos);
+      EXPECT_NE(error.message().find("B (1) was declared constant"), std::string::npos);
     }
     // Of an input that is not constant nothing is left out; another executable has no constants.
     EXPECT_THROW(x.run({}, {c()}), jit::Error);

@@ -316,8 +316,9 @@ TEST_F(Meshes, TensorsOfARunAreChecked) {
     auto run = [&] {
       return text_of(tile_executable_run(executable, inputs, 2, outputs, 1, nullptr));
     };
-    EXPECT_THAT(run(),
-                HasSubstr("argument: output C (0) has shape [4, 5]; this rank's box has [5, 4]"));
+    EXPECT_THAT(
+        run(),
+        HasSubstr("argument: output C (0) is f32[4, 5], expected this rank's box, f32[5, 4]"));
     outputs[0] = &c.dl;
     std::vector<int64_t> columns{1, 5};
     a.dl.strides = columns.data();

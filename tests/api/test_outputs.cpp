@@ -84,7 +84,7 @@ TEST_P(Outputs, SharedElementsAreErrors) {
   for (const std::vector<int64_t>& strides : std::vector<std::vector<int64_t>>{
            {0, 1}, {4, 0}, {0, 0}, {1, 1}, {3, 1}, {-3, 1}, {2, -1}, {1, 2}}) {
     std::string said = run(a.data(), {}, memory.data() + 50, strides);
-    EXPECT_NE(said.find("overlap: output O has strides ["), std::string::npos) << said;
+    EXPECT_NE(said.find("overlap: output O (0) has strides ["), std::string::npos) << said;
   }
   EXPECT_EQ(memory, std::vector<float>(100, -1));
 }
@@ -96,8 +96,9 @@ TEST_P(Outputs, OverlapWithAnInputIsByElement) {
   ASSERT_EQ(run(matrix.data(), {8, 1}, matrix.data() + 4, {8, 1}), "");
   EXPECT_EQ(matrix[8 + 4 + 3], 2 * 11);
   EXPECT_EQ(run(matrix.data(), {8, 1}, matrix.data() + 3, {8, 1}),
-            "overlap: output O overlaps input A");
-  EXPECT_EQ(run(matrix.data(), {}, matrix.data() + 11, {}), "overlap: output O overlaps input A");
+            "overlap: output O (0) overlaps input A (0)");
+  EXPECT_EQ(run(matrix.data(), {}, matrix.data() + 11, {}),
+            "overlap: output O (0) overlaps input A (0)");
   EXPECT_EQ(run(matrix.data(), {}, matrix.data() + 12, {}), "");
 }
 

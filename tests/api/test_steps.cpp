@@ -166,13 +166,15 @@ TEST_F(StepErrors, SayWhatDoesNotFit) {
   EXPECT_EQ(failure(both, {{0, 0}, {1, 1}}), "");
   expect(failure(both, {{2, 0}}), "from output 2 to input 0");
   expect(failure(both, {{0, 2}}), "from output 0 to input 2");
-  expect(failure(both, {{0, 1}, {1, 1}}), "input B is fed twice: by output O and P");
+  expect(failure(both, {{0, 1}, {1, 1}}),
+         "input B (1) is fed twice: by output O (0) and output P (1)");
   expect(failure(both, {{0, 1}, {1, 1}}), ":1:30: ");
-  expect(failure(both, {{0, 0}}, 0), "output P, which feeds no input");
+  expect(failure(both, {{0, 0}}, 0), "output P (1), which feeds no input");
   expect(failure(both, {{0, 0}}, 0), ":1:30: ");
   const char* shorter =
       "function (A[N], B[N]) -> (O, P) {\n  O[i: N - 1] = +(A[i] * B[i]);\n  P = A;\n}\n";
-  expect(failure(shorter, {{0, 0}}), "output O cannot feed input A: it is f32[9], which differs");
+  expect(failure(shorter, {{0, 0}}),
+         "output O (0) cannot feed input A (0): it is f32[9], which differs");
   expect(failure(shorter, {{0, 0}}), ":1:27: ");
   const char* whole = "function (A[N], B[N]) -> (O, P) {\n  O = as_int(A + B, 32);\n  P = A;\n}\n";
   expect(failure(whole, {{0, 0}}), "it is i32[10], which differs from its f32[10]");

@@ -8,8 +8,13 @@ import subprocess
 import sys
 import tempfile
 
+from peers import has_torch
+
 
 def main():
+    if not has_torch(sys.argv[1]):
+        print("skipped: no Python of TILE_BENCH_PYTHON has PyTorch")
+        return 77
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "result.json"
         command = [sys.argv[1], "run", "--filter", "networks", "--small", "--peer", "torch", "--peer", "jax"]
@@ -17,9 +22,6 @@ def main():
         done = subprocess.run(command)
         result = json.loads(path.read_text())
     peers = {peer.split(":")[0]: "not found" not in peer for peer in result["context"]["peers"]}
-    if not peers.get("torch"):
-        print("skipped: no Python of TILE_BENCH_PYTHON has PyTorch")
-        return 77
     wrong = 0
     for entry in result["benchmarks"]:
         errors = [entry[key] for key in entry if key.endswith("_error") or key == "error_message"]

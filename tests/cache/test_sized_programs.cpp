@@ -11,6 +11,7 @@
 #include "tests/executors/guarded_run.h"
 #include "tests/executors/run_backends.h"
 #include "tests/random/sized_program.h"
+#include "tests/random/sweep.h"
 #include "tests/random/whole_program.h"
 
 namespace tile::test {
@@ -82,7 +83,7 @@ std::vector<int64_t> up_to(int64_t most, std::vector<int64_t> more) {
 
 TEST(SizedPrograms, AllSizesComputeWhatTheReferenceDoes) {
   Counts counts;
-  for (uint64_t seed : seeds(1, 6)) {
+  for (uint64_t seed : sweep(1, 6, 2)) {
     expect_sizes_agree(seed, "", 0, up_to(70, {97, 128, 131}), counts);
     if (HasFatalFailure()) return;
   }
@@ -91,7 +92,7 @@ TEST(SizedPrograms, AllSizesComputeWhatTheReferenceDoes) {
 
 TEST(SizedPrograms, SomeSizesOfMorePrograms) {
   Counts counts;
-  for (uint64_t seed : seeds(100, 24)) {
+  for (uint64_t seed : sweep(100, 24, 9)) {
     expect_sizes_agree(seed, seed % 2 == 0 ? "avx2" : "", seed % 3 == 0 ? 3 : 0,
                        {30, 1, 2, 3, 6, 7, 8, 9, 13, 16, 17, 31, 32, 33, 47, 63, 64, 65, 101},
                        counts);

@@ -177,6 +177,24 @@ class CommandLines(unittest.TestCase):
         self.assertEqual(self.told(*steps, "--out", "B=-", "--out", "A=-", status=0),
                          "B:\n[0, 1, 3]\nA:\n[0, 1, 4]\n")
 
+    def test_repeated_options_are_as_good_as_commas(self):
+        grad = ["grad", "wave.tile", "--of", "A"]
+        self.assertEqual(self.told(*grad, "--wrt", "U", "--wrt", "V", status=0), self.told(*grad, "--wrt", "U,V", status=0))
+        run = ["run", "wave.tile", "--in", "U=iota:3", "--in", "V=iota:3", "--in", "DA=iota:3"]
+        plain = self.told(*run, "--grad", "A:U,V", status=0)
+        self.assertIn("DV:", plain)
+        self.assertEqual(self.told(*run, "--grad", "A:U", "--grad", "A: V", status=0), plain)
+        self.assertIn("of A and of B: one call has those of one output", self.told(*run, "--grad", "A:U", "--grad", "B:V"))
+        given = ["mm.tile", "--shape", "A=2x3", "--shape", "B=3x2"]
+        for option, one, other in (("--skip-pass", "hoist", "partition"), ("--constant", "A", "B")):
+            repeated = self.told("emit", *given, "--stage", "nest", option, one, option, other, status=0)
+            self.assertEqual(self.told("emit", *given, "--stage", "nest", option, f"{one},{other}", status=0), repeated)
+        mesh = ["explain", *given, "--mesh", "x=2"]
+        self.assertEqual(self.told(*mesh, "--layout", "A[x,*]", "--layout", "B[*,*]", status=0),
+                         self.told(*mesh, "--layout", "A[x,*] B[*,*]", status=0))
+        self.assertIn("--of has one value, but is given 2: A, B\n hint: leave all but one out",
+                      self.told(*grad, "--of", "B", "--wrt", "U"))
+
     def test_outputs_are_refused_before_the_run(self):
         for target, message in (("c.foo", 'cannot write "c.foo"'), ("no/c.npy", "cannot write no/c.npy: No such file")):
             told = self.told("run", "mm.tile", "--in", "A=none.npy", "--in", "B=none.npy", "--out", f"C={target}")

@@ -69,10 +69,10 @@ argument X: $type [40] strides [1]
 argument Y: $type [40] strides [1]
 argument Z: $type [200] strides [1] written
 serial i from [0] extent [2] {
-  vector l from [0] extent [16] width 16 {
+  vector l from [0] extent [8] width 8 {
     $kind Z[99*i + 3*l] (X[17*i + l], Y[17*i + l]) { %0:$type = load 0; %1:$type = load 1; yield $results }
   }
-  vector m from [0] extent [min(13, 15 - 5*i)] width 16 {
+  vector m from [0] extent [min(7, 8 - 5*i)] width 8 {
     $kind Z[199 - 3*m] (X[m], Y[i + m]) { %0:$type = load 0; %1:$type = load 1; yield $results }
   }
 }

@@ -41,7 +41,10 @@ int gathers(const std::string& text) {
 TEST(CpuTransposes, EveryTypeAndShape) {
   for (const char* type : {"f32", "f64", "i8", "bf16", "bool"}) {
     for (auto [rows, width] : {std::pair{16, 16}, {5, 16}, {3, 4}, {13, 2}}) {
+      // Whole and cut rows; most types with one of them for each shape.
+      bool both = std::string(type) == "f32";
       for (int lanes : {width, width - 1}) {
+        if (!both && (lanes == width) != (rows % 2 == 0)) continue;
         SCOPED_TRACE(std::string(type) + " " + std::to_string(rows) + " x " +
                      std::to_string(lanes) + " of " + std::to_string(width));
         expect_as_interpreted(block({type, rows, lanes, width}));
@@ -60,7 +63,7 @@ TEST(CpuTransposes, RowsOfAnyDistance) {
 TEST(CpuTransposes, OnlyBlocks) {
   EXPECT_EQ(gathers(block({})), 0);
   EXPECT_EQ(gathers(block({"i8", 16, 64, 64})), 0);
-  expect_as_interpreted(block({"i8", 16, 64, 64}));
+  expect_as_interpreted(block({"i8", 4, 64, 64}));
   EXPECT_GT(gathers(block({"f32", 16, 16, 16, "40", "l, 2*u"})), 0) << "rows have gaps";
   for (const char* index : {"l, 2*u", "l, 20 - u", "l, s", "l, l + u", "u, l"}) {
     SCOPED_TRACE(index);

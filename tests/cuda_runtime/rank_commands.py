@@ -14,6 +14,7 @@ VALUES = "[[10, 13],\n [28, 40]]\n"
 INPUTS = ["--in", "A=iota:2x3", "--in", "B=iota:3x2", "--out", "C=-"]
 LINKED = "ranks exchange between GPUs over NCCL 2.28.9"
 STAGED = "ranks exchange through the host's memory: "
+CACHE = tempfile.TemporaryDirectory()
 
 
 class RankCommands(unittest.TestCase):
@@ -27,7 +28,8 @@ class RankCommands(unittest.TestCase):
         self.folder.cleanup()
 
     def tile(self, command, *arguments, gpus=2, nccl=None):
-        environment = dict(os.environ, TILE_FAKE_GPUS=str(gpus))
+        # What one run compiles the others find.
+        environment = dict(os.environ, TILE_FAKE_GPUS=str(gpus), TILE_CACHE="rw", TILE_CACHE_DIR=CACHE.name)
         if nccl:
             environment["TILE_NCCL"] = nccl
         return subprocess.run([TILE, command, self.file, *arguments], capture_output=True, text=True,

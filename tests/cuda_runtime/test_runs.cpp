@@ -516,6 +516,8 @@ TEST_P(Sorts, AgreeWithTheReference) {
              DType::u8,     DType::u16, DType::u32,  DType::u64, DType::f8e4m3,
              DType::f8e5m2, DType::f16, DType::bf16, DType::f32, DType::f64};
   }
+  // Types make other kernels, which each take long to compile; of one element some are enough.
+  if (GetParam() == 1) types = {DType::bool_, DType::u16, DType::f8e5m2, DType::f64};
   for (DType type : types) {
     HostTensor a = shuffled(type, {3, GetParam()});
     std::vector<HostTensor> want = run_on(reference, text, {view(a)});

@@ -6,6 +6,7 @@
 #include "core/schedule/legality/legality.h"
 #include "core/schedule/space/tensor_core_gemm_space.h"
 #include "tests/cuda_runtime/real_nvrtc.h"
+#include "tests/random/sweep.h"
 #include "tests/support/schedule_kernels.h"
 
 namespace tile::testing {
@@ -58,9 +59,12 @@ Kernel matrices(int64_t m, int64_t n, int64_t k, bool a_transposed, bool b_trans
 
 class TensorCoreCode : public cuda::RealNvrtcTest {
  protected:
-  // Compiles the best `count` schedules; `instruction` stands in each text.
+  // Compiles the best `count` schedules, of more than three half unless in a sweep; `instruction`
+  // stands in each text.
   void expect_compiles(const Kernel& kernel, const Target& target, size_t count,
                        const std::string& instruction) {
+    size_t quick = count > 3 ? (count + 1) / 2 : count;
+    count = test::sweep(0, count, quick).size();
     std::vector<Schedule> all = tensor_cores::schedules(kernel, target, count);
     ASSERT_FALSE(all.empty());
     for (const Schedule& schedule : all) {
@@ -86,10 +90,13 @@ TEST_F(TensorCoreCode, BulkCopiesAndWgmmaOfEveryLayout) {
 }
 
 TEST_F(TensorCoreCode, SinglePrecisionByThreeProductsOrOne) {
+  uint64_t number = 0;
   for (Precision precision : {Precision::tf32, Precision::tf32x3}) {
     for (Target target : {h200_target(), a100_target()}) {
       target.precision = precision;
-      expect_compiles(matrices(1024, 1024, 1024, false, false, DType::f32), target, 4, "mma_tf32");
+      size_t count = test::swept(number++, 2) ? 4 : 1;
+      expect_compiles(matrices(1024, 1024, 1024, false, false, DType::f32), target, count,
+                      "mma_tf32");
       expect_compiles(matrices(1000, 333, 47, true, false, DType::f32, true), target, 1,
                       "mma_tf32");
       expect_compiles(matrices(257, 64, 99, true, true, DType::f32), target, 1, "mma_tf32");
@@ -137,7 +144,7 @@ TEST_F(TensorCoreCode, EpiloguesAndBatches) {
 TEST_F(TensorCoreCode, BlocksThatShareATile) {
   auto shared = [&](const Kernel& kernel, const Target& target, int64_t split, int64_t cluster,
                     int64_t stream = 1) {
-    for (Schedule schedule : tensor_cores::schedules(kernel, target, 3)) {
+    for (Schedule schedule : tensor_cores::schedules(kernel, target, test::sweep(0, 3, 1).size())) {
       schedule.stages[0][0].form<TensorCoreGemm>()->split = split;
       schedule.stages[0][0].form<TensorCoreGemm>()->cluster = cluster;
       schedule.stages[0][0].form<TensorCoreGemm>()->stream_k = stream;

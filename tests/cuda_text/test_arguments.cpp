@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cctype>
 #include <functional>
 #include <set>
 
@@ -148,23 +149,21 @@ void check_program(BoundProgram program, const Target& target, Seen& seen) {
   }
 }
 
-// The first case of every workload, the gradient of its first output with respect to all inputs
-// that have one, or the program itself where there is none. Steps of training are gradients
-// already, and what repeats its parts many times has the kernels of others.
-struct Measured {
-  std::string name;
-  bench::Case what;
-};
-std::vector<Measured> workloads() {
-  std::vector<Measured> list;
+// The first case of every workload of a suite; of all suites where none is named.
+std::vector<bench::Case> workloads(const std::string& suite = "") {
+  std::vector<bench::Case> list;
   std::set<const bench::Workload*> known;
-  constexpr size_t kFewStatements = 80;
   for (bench::Case& c : bench::read_cases(TILE_SOURCE_DIR "/bench/workloads")) {
-    if (c.workload->optimiser) continue;
-    if (bench::program_of(c).statements.size() > kFewStatements) continue;
-    if (known.insert(c.workload.get()).second) list.push_back({c.name, std::move(c)});
+    bool asked = suite.empty() || c.workload->suite == suite;
+    if (asked && known.insert(c.workload.get()).second) list.push_back(std::move(c));
   }
   return list;
+}
+
+std::vector<std::string> suites() {
+  std::set<std::string> names;
+  for (const bench::Case& c : workloads()) names.insert(c.workload->suite);
+  return {names.begin(), names.end()};
 }
 
 // Nothing where no input has a derivative.
@@ -184,23 +183,37 @@ std::optional<BoundProgram> bound_gradient(const Program& program, std::vector<I
   return tile::bind(differentiate(program, of, wrt), types);
 }
 
-class WorkloadText : public ::testing::TestWithParam<Measured> {};
+class WorkloadText : public ::testing::TestWithParam<std::string> {};
 
+// The programs and the gradients of their first outputs with respect to all inputs that have one.
+// Steps of training are gradients already, and what repeats its parts many times has the kernels of
+// others.
 TEST_P(WorkloadText, NoWrittenArgumentIsRestricted) {
-  const bench::Case& c = GetParam().what;
-  Target target = h200_target();
-  if (c.workload->precision) target.precision = *c.workload->precision;
-  Program program = bench::program_of(c);
-  std::vector<InputType> types = bench::input_types(program, c);
-  Seen seen;
-  check_program(tile::bind(program, types), target, seen);
-  EXPECT_GT(seen.kernels, 0);
-  std::optional<BoundProgram> gradient = bound_gradient(program, types);
-  if (gradient) check_program(*gradient, target, seen);
+  constexpr size_t kFewStatements = 80;
+  for (const bench::Case& c : workloads(GetParam())) {
+    SCOPED_TRACE(c.name);
+    if (c.workload->optimiser) continue;
+    Program program = bench::program_of(c);
+    if (program.statements.size() > kFewStatements) continue;
+    Target target = h200_target();
+    if (c.workload->precision) target.precision = *c.workload->precision;
+    std::vector<InputType> types = bench::input_types(program, c);
+    Seen seen;
+    check_program(tile::bind(program, types), target, seen);
+    EXPECT_GT(seen.kernels, 0);
+    std::optional<BoundProgram> gradient = bound_gradient(program, types);
+    if (gradient) check_program(*gradient, target, seen);
+  }
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, WorkloadText, ::testing::ValuesIn(workloads()),
-                         [](const auto& tested) { return tested.param.name; });
+INSTANTIATE_TEST_SUITE_P(Every, WorkloadText, ::testing::ValuesIn(suites()),
+                         [](const auto& tested) {
+                           std::string name = tested.param;
+                           std::replace_if(
+                               name.begin(), name.end(),
+                               [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+                           return name;
+                         });
 
 // The kernels that hand a value from one thread to others through global memory are among these.
 TEST(TrainingText, NoWrittenArgumentIsRestricted) {

@@ -14,6 +14,7 @@
 #include "tests/random/random_conditions.h"
 #include "tests/random/random_lift.h"
 #include "tests/random/random_source.h"
+#include "tests/random/sweep.h"
 
 namespace tile::test {
 namespace {
@@ -161,14 +162,14 @@ void expect_conditions_agree(uint64_t seed, bool special) {
 }
 
 TEST(Conditions, EmptyCellsAndTies) {
-  for (uint64_t seed : seeds(0, 60)) {
+  for (uint64_t seed : sweep(0, 60, 20)) {
     expect_conditions_agree(seed, false);
     if (HasFailure()) return;
   }
 }
 
 TEST(Conditions, SpecialValues) {
-  for (uint64_t seed : seeds(1000, 20)) {
+  for (uint64_t seed : sweep(1000, 20, 8)) {
     expect_conditions_agree(seed, true);
     if (HasFailure()) return;
   }

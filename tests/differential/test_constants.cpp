@@ -7,6 +7,7 @@
 #include "runtime/engine/constants.h"
 #include "tests/executors/run_backends.h"
 #include "tests/random/agreement/agreement.h"
+#include "tests/random/sweep.h"
 
 namespace tile::test {
 namespace {
@@ -21,7 +22,7 @@ std::shared_ptr<const Executable> with_constants(const std::shared_ptr<LoadedPro
 TEST(ConstantInputs, RandomProgramsAgree) {
   std::shared_ptr<Engine> engine = test_engine("cpu");
   size_t prepared = 0;
-  for (uint64_t seed : seeds(0, 300)) {
+  for (uint64_t seed : sweep(0, 300, 100)) {
     RandomOptions options;
     options.real_values = seed % 4 == 0;
     options.large = seed % 10 == 1;

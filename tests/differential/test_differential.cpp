@@ -5,6 +5,7 @@
 
 #include "tests/executors/run_backends.h"
 #include "tests/random/agreement/agreement.h"
+#include "tests/random/sweep.h"
 
 namespace tile::test {
 namespace {
@@ -40,8 +41,8 @@ void expect_agreement(const std::shared_ptr<Engine>& engine, const RandomCase& d
 class Differential : public testing::TestWithParam<uint64_t> {
  protected:
   // This shard's part of the seeds.
-  static std::vector<uint64_t> mine(uint64_t first, uint64_t count) {
-    std::vector<uint64_t> list = seeds(first, count);
+  static std::vector<uint64_t> mine(uint64_t first, uint64_t count, uint64_t quick) {
+    std::vector<uint64_t> list = sweep(first, count, quick);
     std::erase_if(list, [](uint64_t seed) { return seed % kShards != GetParam(); });
     return list;
   }
@@ -49,14 +50,14 @@ class Differential : public testing::TestWithParam<uint64_t> {
 
 TEST_P(Differential, SmallProgramsAgree) {
   std::shared_ptr<Engine> engine = test_engine("cpu");
-  for (uint64_t seed : mine(0, kPrograms)) {
+  for (uint64_t seed : mine(0, kPrograms, kPrograms / 2)) {
     expect_agreement(engine, random_case(seed), seed, true);
   }
 }
 
 TEST_P(Differential, ProgramsOnTheAvx2TargetAgree) {
   std::shared_ptr<Engine> engine = test_engine("cpu", "avx2");
-  for (uint64_t seed : mine(3000, 200)) {
+  for (uint64_t seed : mine(3000, 200, 200)) {
     expect_agreement(engine, random_case(seed), seed, false);
   }
 }
@@ -66,7 +67,7 @@ TEST_P(Differential, RealsAgree) {
   std::shared_ptr<Engine> engine = test_engine("cpu");
   RandomOptions options;
   options.real_values = true;
-  for (uint64_t seed : mine(0, 400)) {
+  for (uint64_t seed : mine(0, 400, 200)) {
     expect_agreement(engine, random_case(seed, options), seed, false);
   }
 }
@@ -79,7 +80,7 @@ TEST(DifferentialLarge, ProgramsAgreeAndAreVectorised) {
   RandomOptions options;
   options.large = true;
   int kernels = 0, scalar = 0;
-  for (uint64_t seed : seeds(0, 120)) {
+  for (uint64_t seed : sweep(0, 120, 40)) {
     RandomCase drawn = random_case(seed, options);
     SCOPED_TRACE("seed " + std::to_string(seed) + ":\n" + drawn.text);
     std::shared_ptr<const Executable> e = compiled(engine, drawn);

@@ -4,6 +4,7 @@
 
 #include "runtime/engine/cache/saved_executable.h"
 #include "tests/executors/run_backends.h"
+#include "tests/random/sweep.h"
 
 namespace tile::test {
 namespace {
@@ -51,7 +52,7 @@ size_t expect_in_place(const std::shared_ptr<Engine>& engine, const RandomCase& 
 TEST(Donations, OfRandomPrograms) {
   std::shared_ptr<Engine> engine = test_engine("cpu");
   size_t pairs = 0;
-  std::vector<uint64_t> drawn_seeds = seeds(5000, 500);
+  std::vector<uint64_t> drawn_seeds = sweep(5000, 500, 200);
   for (uint64_t seed : drawn_seeds) {
     RandomOptions options;
     options.large = seed % 10 == 0;

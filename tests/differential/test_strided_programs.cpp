@@ -13,11 +13,12 @@
 #include "tests/random/agreement/gradient_case.h"
 #include "tests/random/random_filter.h"
 #include "tests/random/random_lift.h"
+#include "tests/random/sweep.h"
 
 namespace tile::test {
 namespace {
 
-constexpr uint64_t kPrograms = 48;  // of each kind
+constexpr uint64_t kPrograms = 48, kQuick = 20;  // of each kind
 
 // One of the engines in turns.
 std::shared_ptr<Engine> engine_of(uint64_t seed) {
@@ -85,7 +86,7 @@ Drawn of(const RandomCase& c) {
 }
 
 TEST(StridedPrograms, Tile) {
-  for (uint64_t seed : seeds(10'000, kPrograms)) {
+  for (uint64_t seed : sweep(10'000, kPrograms, kQuick)) {
     RandomOptions options;
     options.large = seed % 4 == 0;
     options.real_values = seed % 4 == 1;
@@ -96,7 +97,7 @@ TEST(StridedPrograms, Tile) {
 }
 
 TEST(StridedPrograms, Gradients) {
-  for (uint64_t seed : seeds(10'000, kPrograms)) {
+  for (uint64_t seed : sweep(10'000, kPrograms, kQuick)) {
     RandomCase c;
     if (!gradient_case(seed, c)) continue;
     Drawn drawn = of(c);
@@ -106,7 +107,7 @@ TEST(StridedPrograms, Gradients) {
 }
 
 TEST(StridedPrograms, Filters) {
-  for (uint64_t seed : seeds(10'000, kPrograms)) {
+  for (uint64_t seed : sweep(10'000, kPrograms, kQuick)) {
     Drawn drawn;
     drawn.text = random_filter(seed);
     drawn.program = parsed(Language::mfg, drawn.text);
@@ -125,7 +126,7 @@ TEST(StridedPrograms, Filters) {
 }
 
 TEST(StridedPrograms, Patterns) {
-  for (uint64_t seed : seeds(10'000, kPrograms)) {
+  for (uint64_t seed : sweep(10'000, kPrograms, kQuick)) {
     LiftTrial t = lift_trial(static_cast<unsigned>(seed));
     HostTensor x(DType::f32, Shape(t.dims.begin(), t.dims.end()));
     for (size_t i = 0; i < t.input.size(); ++i) {

@@ -2,7 +2,9 @@
 // in a process of its own: the call gives an error or its result, and the same call succeeds
 // afterwards, with the right values. Nothing may end the process or hang.
 //
-//   allocation_failures POINTS [STAGE [NUMBER one|from]]   POINTS places for each stage; 0: all
+//   allocation_failures POINTS [STAGE [NUMBER one|from]]   POINTS places for each stage, fewer
+//   where
+//                                                          it has been done before; 0: all
 #include <execinfo.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -102,7 +104,8 @@ void try_stage(Work& work, size_t stage, long points, const char* kind, Totals& 
   long total = allocations_of(work, stage);
   std::map<std::string, long> counts, first;
   for (Refuse refuse : {Refuse::one, Refuse::all_from}) {
-    long most = call_stages()[stage].is_long && points == 0 ? kPlacesOfLong : points;
+    bool is_long = call_stages()[stage].is_long;
+    long most = !is_long ? points : points == 0 ? kPlacesOfLong : (points + 2) / 3;
     long tries = most == 0 || most > total ? total : most;
     for (long i = 0; i < tries; ++i) {
       long number = 1 + static_cast<long>(static_cast<double>(i) * static_cast<double>(total) /
@@ -169,9 +172,11 @@ int main(int count, char** arguments) {
   bool done = true;
   {
     Work cold(""), warm(""), stored(folder + "/cache");
+    // Later ones mostly do again what the first did.
+    long fewer = (points + 1) / 2;
     done = try_stages(cold, points, only, "cold", all) &&
-           try_stages(warm, points, only, "warm", all) &&
-           try_stages(stored, points, only, "from a cache", all);
+           try_stages(warm, fewer, only, "warm", all) &&
+           try_stages(stored, fewer, only, "from a cache", all);
   }
   std::filesystem::remove_all(folder);
   std::printf("in all\n");

@@ -1,5 +1,6 @@
 // Each allocation of setting up LLVM's passes, and of compiling a copy of eight numbers by them,
-// fails once, each in a process of its own: the call ends with an error, and the next one works.
+// fails once: the call ends with an error, and the next one works. Some follow each other in one
+// process; where one of them does not end well, each is tried in a process of its own.
 // LLVM's tables are in a state that nobody may touch when they cannot grow
 // (backends/cpu/jit/llvm_memory.h), at so few places that samples of a compilation miss them.
 // Nor may a compilation register a pass: LLVM's registry stays locked where its memory ends.
@@ -9,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <new>
@@ -22,7 +24,8 @@ namespace {
 using namespace tile;
 
 constexpr unsigned kSeconds = 60;
-constexpr long kRetries = 50;  // of one place in so many
+constexpr long kRetries = 50;   // of one place in so many
+constexpr long kTogether = 25;  // places of one process
 constexpr const char* kCopy =
     "nest copy\nargument A: f32 [8] strides [1]\nargument B: f32 [8] strides [1] written\n"
     "serial i from [0] extent [8] {\n  assign B[i] (A[i]) { %0:f32 = load 0; yield %0 }\n}\n";
@@ -70,6 +73,27 @@ Outcome tried(Compiler& compiler, long number) {
   return number % kRetries != 0 || compiler.works() ? kError : kLost;
 }
 
+// How the process ends that tries places from `first` up to `end`, and adds to `failed` those that
+// end the call.
+int status_of(Compiler& compiler, long first, long end, long& failed) {
+  pid_t child = fork();
+  if (child == 0) {
+    alarm(kSeconds);
+    int errors = 0;
+    for (long number = first; number < end; ++number) {
+      Outcome outcome = tried(compiler, number);
+      if (outcome == kLost) _exit(kTogether + 1);
+      errors += outcome == kError ? 1 : 0;
+    }
+    _exit(errors);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  bool good = WIFEXITED(status) && WEXITSTATUS(status) <= kTogether;
+  if (good) failed += WEXITSTATUS(status);
+  return good ? 0 : status;
+}
+
 }  // namespace
 
 int main() {
@@ -82,21 +106,17 @@ int main() {
   test::arm_allocations(0, test::Refuse::one);
   compiler.works();
   long total = test::disarm_allocations(), bad = 0, failed = 0;
-  for (long number = 1; number <= total; ++number) {
-    pid_t child = fork();
-    if (child == 0) {
-      alarm(kSeconds);
-      _exit(tried(compiler, number));
-    }
-    int status = 0;
-    waitpid(child, &status, 0);
-    if (WIFEXITED(status) && WEXITSTATUS(status) != kLost) {
-      failed += WEXITSTATUS(status) == kError ? 1 : 0;
-      continue;
-    }
+  for (long first = 1; first <= total; first += kTogether) {
+    long end = std::min(first + kTogether, total + 1);
+    if (status_of(compiler, first, end, failed) == 0) continue;
     ++bad;
-    std::printf("allocation %ld: %s\n", number,
-                WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "the next call fails, too");
+    std::printf("allocations %ld to %ld in one process:\n", first, end - 1);
+    for (long number = first; number < end; ++number) {
+      int status = status_of(compiler, number, number + 1, failed);
+      if (status == 0) continue;
+      std::printf("allocation %ld: %s\n", number,
+                  WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "the next call fails, too");
+    }
   }
   std::printf("%ld allocations, %ld of which end the call, %ld faults\n", total, failed, bad);
   return bad != 0 || failed == 0;

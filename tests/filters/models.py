@@ -1,5 +1,6 @@
 """What some of the example filters compute, in plain Python, written from their descriptions: pictures are rows of
 R, G, B, A. Integer filters are exact; the others are rounded from double precision."""
+import functools
 import math
 
 BAYER = [[0]]
@@ -21,13 +22,19 @@ def byte(value):
     return max(0, min(255, int(math.floor(value + 0.5)) if value % 1 != 0.5 else int(round(value))))
 
 
+def box_sums(pixels, radius):
+    """Of each place in a line of pixels the sums of the components around it; the ends go on."""
+    line = [pixels[0]] * radius + pixels + [pixels[-1]] * radius
+    return [[sum(component) for component in zip(*line[at:at + 2 * radius + 1])] for at in range(len(pixels))]
+
+
 def blur(rows, radius=4):
-    reach = range(-radius, radius + 1)
     weighed = [[[c[0] * c[3], c[1] * c[3], c[2] * c[3], c[3]] for c in row] for row in rows]
-    across = every_pixel(rows, lambda x, y: [sum(clamped(weighed, x + d, y)[k] for d in reach) for k in range(4)])
+    across = [box_sums(row, radius) for row in weighed]
+    totals = [box_sums(list(column), radius) for column in zip(*across)]
 
     def pixel(x, y):
-        total = [sum(clamped(across, x, y + d)[k] for d in reach) for k in range(4)]
+        total = totals[x][y]
         alpha, count = total[3], (2 * radius + 1) ** 2
         mean = [min(255, (c + alpha // 2) // alpha) if alpha else 0 for c in total[:3]]
         return mean + [(alpha + count // 2) // count]
@@ -46,6 +53,7 @@ def dilate(rows):
 
 
 def mosaic(rows, size=8):
+    @functools.cache
     def tile(i, j):
         inside = [rows[y][x] for y in range(j * size, min(len(rows), (j + 1) * size))
                   for x in range(i * size, min(len(rows[0]), (i + 1) * size))]

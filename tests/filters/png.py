@@ -40,10 +40,11 @@ def read_png(path):
     raw, stride, rows, above = zlib.decompress(compressed), width * channels, [], bytes(width * channels)
     for y in range(height):
         filter_kind, line = raw[y * (stride + 1)], bytearray(raw[y * (stride + 1) + 1:(y + 1) * (stride + 1)])
-        for i in range(stride):
+        for i in range(stride if filter_kind else 0):
             left = line[i - channels] if i >= channels else 0
-            corner = above[i - channels] if i >= channels else 0
-            line[i] = (line[i] + (0, left, above[i], (left + above[i]) // 2, paeth(left, above[i], corner))[filter_kind]) & 255
+            corner = above[i - channels] if i >= channels and filter_kind == 4 else 0
+            line[i] = (line[i] + (left if filter_kind == 1 else above[i] if filter_kind == 2 else (left + above[i]) // 2
+                                  if filter_kind == 3 else paeth(left, above[i], corner))) & 255
         above = bytes(line)
         pixels = [list(line[i:i + channels]) for i in range(0, stride, channels)]
         rows.append([p if channels == 4 else p + [255] if channels == 3 else [p[0]] * 3 + [p[1] if channels == 2 else 255] for p in pixels])

@@ -16,7 +16,8 @@ finish() {
 }
 trap finish EXIT
 
-cpack --config "$build/CPackConfig.cmake" -G DEB -B "$work" >"$work/log" 2>&1 || { tail -n 20 "$work/log" >&2; exit 1; }
+# Packages that are only looked at are compressed quickly.
+cpack --config "$build/CPackConfig.cmake" -G DEB -B "$work" -D CPACK_DEBIAN_COMPRESSION_TYPE=gzip >"$work/log" 2>&1 || { tail -n 20 "$work/log" >&2; exit 1; }
 set -- "$work"/*.deb
 [ $# -eq 3 ] || { echo "debian: $# packages, not 3: $*" >&2; exit 1; }
 library=$(echo "$work"/libtile[0-9]*.deb)

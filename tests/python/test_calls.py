@@ -2,6 +2,7 @@
 import array
 import gc
 import pickle
+import re
 import weakref
 
 import numpy as np
@@ -137,20 +138,50 @@ def test_numbers():
     assert scale(a, 2).tolist() == [0, 2, 4]
     assert scale(np.arange(3), 2).dtype == np.int64
     assert scale(np.arange(3), 2**40).tolist() == [0, 2**40, 2**41]
-    with pytest.raises(TypeError, match="input S is a str"):
+    with pytest.raises(TypeError, match=r"input S \(1\) is a str"):
         scale(a, "2")
 
 
 def test_arguments(mm):
     a, b = numbers(2, 2), numbers(2, 2)
-    for call, what in ((lambda: mm(a), "B is missing"), (lambda: mm(a, b, a), "3 inputs given"),
-                       (lambda: mm(a, b, C=a), "no input C"), (lambda: mm(a, b, B=b), "given twice"),
-                       (lambda: mm(a, object()), "input B is a object"), (lambda: mm(a, None), "NoneType"),
+    for call, what in ((lambda: mm(a), "input B (1) is missing: the program takes 2: A, B"),
+                       (lambda: mm(a, b, a), "3 inputs given, but the program takes 2: A, B"),
+                       (lambda: mm(a, b, C=a), "no input C; it takes 2: A, B"), (lambda: mm(a, b, B=b), "input B (1) is given twice"),
+                       (lambda: mm(a, object()), "input B (1) is a object"), (lambda: mm(a, None), "NoneType"),
                        (lambda: mm(a, np.array([["x"]])), "gives its elements neither")):
-        with pytest.raises(TypeError, match=what):
+        with pytest.raises(TypeError, match=re.escape(what)) as caught:
             call()
+        assert "\n" not in str(caught.value)
     with pytest.raises(tile.Error, match="not supported"):
         mm(a, b.astype(complex))
+
+
+def test_executables_say_what_they_were_compiled_for(mm):
+    a, b = numbers(2, 3), numbers(3, 4)
+    executable = mm.compile(a, b)
+    for call, what in ((lambda: executable(numbers(2, 5), b), "input A (0) is f32[2, 5], expected f32[2, 3]: L=3 from input B (1)"),
+                       (lambda: executable(a, b.astype(np.float64)), "input B (1) is f64[3, 4], expected f32[3, 4]"),
+                       (lambda: mm(a, b, out=np.zeros((4, 2), np.float32)),
+                        "output O (0) is f32[4, 2], expected f32[2, 4], which follows from the inputs")):
+        with pytest.raises(tile.Error, match=re.escape(what)) as caught:
+            call()
+        assert "hint: " in str(caught.value)
+
+
+@pytest.mark.parametrize("options, what", [
+    (dict(backend=3), "backend is a int: expected text"), (dict(threads="two"), "threads is the text 'two': expected a whole number"),
+    (dict(threads=1.5), "threads is a float: expected a whole number"), (dict(cache_dir=5), "cache_dir is a int: expected text"),
+    (dict(deterministic="yes"), "deterministic is the text 'yes': expected True or False"),
+    (dict(memory_limit=[]), "memory_limit is a list: expected a whole number"),
+    (dict(thread=2), "Engine() got an unexpected keyword argument 'thread'")])
+def test_engines_refuse_other_types_in_one_line(options, what):
+    with pytest.raises(TypeError, match=re.escape(what)) as caught:
+        tile.Engine(**options)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(TypeError, match=r"Engine\(\) takes"):
+        tile.Engine("cpu", 2)
+    with pytest.raises(ValueError, match="memory_limit is -1"):
+        tile.Engine(memory_limit=-1)
 
 
 def test_bind(mm):

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <memory>
 #include <numeric>
+#include <string_view>
 
 #include "core/interpret/interpret.h"
 #include "core/language/tile/tile.h"
@@ -77,6 +78,7 @@ std::vector<bool> index_inputs(const Program& program) {
 
 std::vector<uint64_t> seeds(uint64_t first, uint64_t count) {
   const char* asked = std::getenv("TILE_TEST_SEEDS");
+  if (asked != nullptr && std::string_view(asked) == "all") asked = nullptr;
   if (asked != nullptr && *asked == '/') {
     uint64_t parts = std::max<uint64_t>(1, std::strtoull(asked + 1, nullptr, 10));
     count = (count + parts - 1) / parts;

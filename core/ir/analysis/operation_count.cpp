@@ -144,12 +144,6 @@ std::optional<double> operations_with_folds(const Contraction& contraction, cons
   return count;
 }
 
-double operations_per_point(const Contraction& contraction, const Piece& piece) {
-  double count = 0;
-  for (const Node& node : tidied(piece.body).nodes) count += operations_of(node);
-  return count + (aggregates(contraction, piece) ? 1 : 0);
-}
-
 double count_points(const Piece& piece) {
   internal_check(piece.box.size() == piece.iterators.size(), "the piece has no box yet");
   std::vector<size_t> set = tied_sets(piece);

@@ -12,10 +12,8 @@ namespace tile {
 // large.
 double count_points(const Piece& piece);
 
-// The body's operations without casts, and the aggregation; those inside of folds do not count.
-double operations_per_point(const Contraction& contraction, const Piece& piece);
-// The same with those inside of folds, once for each iteration; nullopt where the number of a
-// fold's iterations is no constant.
+// The body's operations without casts, those inside of folds once for each iteration, and the
+// aggregation; nullopt where the number of a fold's iterations is no constant.
 std::optional<double> operations_with_folds(const Contraction& contraction, const Piece& piece);
 
 }  // namespace tile

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "core/passes/normalize/normalize.h"
+#include "core/passes/normalize/plain_piece.h"
 #include "core/passes/normalize/substitution.h"
 
 namespace tile {
@@ -35,7 +36,15 @@ void keep_stores_inside(const BoundProgram& program, Piece& piece) {
   }
 }
 
-void append_classes(const BoundProgram& program, const Piece& piece, std::vector<Piece>& out) {
+void append_classes(const BoundProgram& program, Piece& piece, std::vector<Piece>& out) {
+  std::optional<PlainDomain> plain = plain_domain(piece);
+  if (plain && plain->parallel_dims == piece.parallel_dims) {
+    piece.box = IterationBox(std::move(plain->box));
+    piece.constraints.clear();
+    keep_stores_inside(program, piece);
+    out.push_back(std::move(piece));
+    return;
+  }
   std::string of = "split " + program.tensors[piece.stores[0].tensor].name;
   for (const lattice::Piece& part :
        lattice::split(system_of(piece), piece.parallel_dims, lattice::kClassLimit, of)) {
@@ -55,7 +64,7 @@ void defract(BoundProgram& program, const Target&) {
     Contraction* c = std::get_if<Contraction>(&statement);
     if (c == nullptr || c->normalized) continue;
     std::vector<Piece> pieces;
-    for (const Piece& piece : c->pieces) append_classes(program, piece, pieces);
+    for (Piece& piece : c->pieces) append_classes(program, piece, pieces);
     c->pieces = std::move(pieces);
     c->normalized = true;
   }

@@ -1,6 +1,7 @@
 #include <utility>
 
 #include "core/passes/normalize/normalize.h"
+#include "core/passes/normalize/plain_piece.h"
 #include "core/passes/normalize/substitution.h"
 
 namespace tile {
@@ -14,6 +15,10 @@ std::vector<Affine> output_forms(const Piece& piece) {
 
 // False: the piece has no integer point.
 bool reduce_piece(Piece& piece) {
+  if (std::optional<PlainDomain> plain = plain_domain(piece)) {
+    piece.parallel_dims = plain->parallel_dims;
+    return true;
+  }
   std::optional<lattice::Substitution> integral = lattice::solve_integrality(system_of(piece));
   if (!integral) return false;
   piece = substituted(std::move(piece), *integral);

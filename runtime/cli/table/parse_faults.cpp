@@ -65,6 +65,17 @@ void refuse_extras(const Named& command) {
   }
 }
 
+// Refuses an option of one value that is given several.
+void refuse_repeated(const Named& command) {
+  for (const CLI::Option* option : command.app.get_options()) {
+    std::vector<std::string> values = option->results();
+    if (option->get_items_expected_max() != 1 || values.size() < 2) continue;
+    refuse(option->get_name() + " has one value, but is given " + std::to_string(values.size()) +
+               ": " + listed(values),
+           "leave all but one out");
+  }
+}
+
 // What is missing, or not expected, may be a word that is misspelt.
 bool may_be_misspelt(const CLI::ParseError& error) {
   auto code = static_cast<CLI::ExitCodes>(error.get_exit_code());
@@ -84,6 +95,9 @@ void fail_for(const CLI::App& app, const CLI::ParseError& error) {
     for (const Named& command : path) refuse_extras(command);
   }
   const Named& last = path.back();
+  bool mismatch =
+      static_cast<CLI::ExitCodes>(error.get_exit_code()) == CLI::ExitCodes::ArgumentMismatch;
+  if (mismatch) refuse_repeated(last);
   if (last.lacks_command()) {
     refuse("a command is missing", "the commands are " + listed(last.commands()));
   }

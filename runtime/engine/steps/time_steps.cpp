@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "core/support/failure_in_text.h"
+#include "runtime/engine/arguments/argument.h"
 #include "runtime/engine/constants.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/launch/device_run.h"
@@ -25,23 +26,11 @@ constexpr double kWorthBlocksNs = 1e9;
 // Steps after which that is asked; the first ones meet memory that nobody has touched.
 constexpr uint64_t kTimedSteps = 4;
 
-const std::string& input_name(const Executable& e, size_t input) {
-  return e.bound.tensors[e.bound.inputs[input]].name;
-}
-
 // What a feed asks of an output: an error of the call, at the output's place in the program's text.
 [[noreturn]] void fail_at_output(const Executable& e, size_t output, std::string message) {
   const std::vector<Span>& spans = e.source->output_spans;
   Span where = output < spans.size() ? spans[output] : Span{};
   throw FailureInText({Stage::run, "argument", std::move(message), "", where}, e.source->source);
-}
-
-std::string text_of(DType type, const Shape& shape) {
-  std::string out = std::string(to_string(type)) + "[";
-  for (size_t d = 0; d < shape.size(); ++d) {
-    out += (d == 0 ? "" : ", ") + std::to_string(shape[d]);
-  }
-  return out + "]";
 }
 
 // Why the output's elements cannot be the next step's input; empty: they can.
@@ -281,7 +270,7 @@ void check_overlaps(const Executable& e, std::span<const TensorView> inputs,
     for (size_t o = 0; o < outputs.size(); ++o) {
       if (!shares_memory(outputs[o], inputs[i])) continue;
       fail(Stage::run, "overlap", {},
-           "output " + e.output(o).name + " overlaps input " + input_name(e, i) +
+           text_of(output_of(e.bound, o)) + " overlaps " + text_of(input_of(e.bound, i)) +
                ", which every step reads",
            "give " + e.output(o).name + " memory of its own");
     }
@@ -306,9 +295,9 @@ void copy_inputs(const Executable& e, std::span<const TensorView> inputs,
     auto feed =
         std::find_if(feeds.begin(), feeds.end(), [&](const Feed& f) { return f.output == o; });
     if (feed == feeds.end()) {
-      fail_at_output(
-          e, o,
-          "no steps leave output " + e.output(o).name + ", which feeds no input, without a value");
+      fail_at_output(e, o,
+                     "no steps leave " + text_of(output_of(e.bound, o)) +
+                         ", which feeds no input, without a value");
     }
     if (byte_count(outputs[o]) == 0) continue;
     std::vector<std::byte> dense = elements_of(e, inputs[feed->input], stream);
@@ -332,17 +321,17 @@ void check_feeds(const Executable& e, std::span<const Feed> feeds) {
                std::to_string(e.bound.outputs.size()) + " outputs and " +
                std::to_string(e.inputs.size()) + " inputs");
     }
-    const std::string &output = e.output(feed.output).name, &input = input_name(e, feed.input);
+    std::string output = text_of(output_of(e.bound, feed.output));
+    std::string input = text_of(input_of(e.bound, feed.input));
     auto [first, fresh] = known.emplace(feed.input, feed.output);
     if (!fresh) {
       fail_at_output(e, feed.output,
-                     "input " + input + " is fed twice: by output " + e.output(first->second).name +
+                     input + " is fed twice: by " + text_of(output_of(e.bound, first->second)) +
                          " and " + output);
     }
     std::string why = mismatch(e.inputs[feed.input], e.output(feed.output));
     if (why.empty()) continue;
-    fail_at_output(e, feed.output,
-                   "output " + output + " cannot feed input " + input + ": it " + why);
+    fail_at_output(e, feed.output, output + " cannot feed " + input + ": it " + why);
   }
 }
 

@@ -126,32 +126,31 @@ void bind_engine(nb::module_& module) {
                      "and None leave the choice to the library.")
       .def(
           "__init__",
-          [](Engine* self, std::string backend, int threads, std::optional<std::string> cache_dir,
-             std::optional<std::string> cache_mode, size_t cache_limit, size_t memory_cache_limit,
-             size_t memory_limit, std::optional<std::string> features,
-             std::optional<std::string> precision, bool deterministic, uint64_t limit_compile_ms,
-             nb::object device_memory) {
+          [](Engine* self, nb::args args, nb::kwargs kwargs) {
+            static Helper checked("tilejit._support", "engine_options");
+            nb::tuple o = nb::cast<nb::tuple>(checked.get()(*args, **kwargs));
+            using Text = std::optional<std::string>;
             EngineOptions options;
-            options.backend = std::move(backend);
-            options.threads = threads;
-            options.cache_dir = std::move(cache_dir);
-            options.cache_mode = std::move(cache_mode);
-            options.cache_limit = cache_limit;
-            options.memory_cache_limit = memory_cache_limit;
-            options.memory_limit = memory_limit;
-            options.features = std::move(features);
-            options.precision = std::move(precision);
-            options.deterministic = deterministic;
-            options.limit_compile_ms = limit_compile_ms;
-            options.device_memory = std::move(device_memory);
+            options.backend = nb::cast<std::string>(o[0]);
+            options.threads = nb::cast<int>(o[1]);
+            options.cache_dir = nb::cast<Text>(o[2]);
+            options.cache_mode = nb::cast<Text>(o[3]);
+            options.cache_limit = nb::cast<size_t>(o[4]);
+            options.memory_cache_limit = nb::cast<size_t>(o[5]);
+            options.memory_limit = nb::cast<size_t>(o[6]);
+            options.features = nb::cast<Text>(o[7]);
+            options.precision = nb::cast<Text>(o[8]);
+            options.deterministic = nb::cast<bool>(o[9]);
+            options.limit_compile_ms = nb::cast<uint64_t>(o[10]);
+            options.device_memory = nb::borrow(o[11]);
             new (self) Engine(options);
           },
-          nb::arg("backend") = "cpu", nb::kw_only(), nb::arg("threads") = 0,
-          nb::arg("cache_dir") = nb::none(), nb::arg("cache_mode") = nb::none(),
-          nb::arg("cache_limit") = 0, nb::arg("memory_cache_limit") = 0,
-          nb::arg("memory_limit") = 0, nb::arg("features") = nb::none(),
-          nb::arg("precision") = nb::none(), nb::arg("deterministic") = false,
-          nb::arg("limit_compile_ms") = 0, nb::arg("device_memory") = nb::none(),
+          nb::sig("def __init__(self, backend: str = 'cpu', *, threads: int = 0, "
+                  "cache_dir: str | os.PathLike[str] | None = None, cache_mode: str | None = None, "
+                  "cache_limit: int = 0, memory_cache_limit: int = 0, memory_limit: int = 0, "
+                  "features: str | None = None, precision: str | None = None, "
+                  "deterministic: bool = False, limit_compile_ms: int = 0, "
+                  "device_memory: tuple | None = None) -> None"),
           "device_memory: a pair of functions, (bytes, stream) -> address and (address), that take "
           "memory of a GPU in the order of a CUDA stream and give it back; None: the library's "
           "own.")

@@ -24,6 +24,13 @@ bool is_text(nb::handle object, PyObject* text) {
 
 std::string text_of(nb::handle name) { return nb::cast<std::string>(nb::str(name)); }
 
+// "2: A, B"
+std::string listed(const nb::tuple& names) {
+  std::string all = std::to_string(nb::len(names));
+  for (size_t i = 0; i < nb::len(names); ++i) all += (i == 0 ? ": " : ", ") + text_of(names[i]);
+  return all;
+}
+
 using OwnedInference = std::unique_ptr<tile_inference, void (*)(tile_inference*)>;
 
 Program::Handle owned(tile_program* handle) { return {handle, tile_program_free}; }
@@ -81,11 +88,17 @@ void Program::describe() {
   nb::object told = signature();
   for (nb::handle input : nb::iter(told["inputs"])) {
     nb::object type = input["type"];
-    inputs_.push_back({text_of(input["name"]), type.is_none() ? "" : text_of(type),
-                       nb::cast<bool>(input.attr("__contains__")("default"))});
+    std::string name = text_of(input["name"]), number = std::to_string(inputs_.size());
+    inputs_.push_back({name, type.is_none() ? "" : text_of(type),
+                       nb::cast<bool>(input.attr("__contains__")("default")),
+                       "input " + name + " (" + number + ")"});
     names_.push_back(nb::steal(interned(inputs_.back().name.c_str())));
   }
-  for (nb::handle output : nb::iter(told["outputs"])) outputs_.push_back(text_of(output["name"]));
+  for (nb::handle output : nb::iter(told["outputs"])) {
+    std::string number = std::to_string(outputs_.size());
+    outputs_.push_back(text_of(output["name"]));
+    output_texts_.push_back("output " + outputs_.back() + " (" + number + ")");
+  }
   constants_.resize(inputs_.size());
   for (bool defaults : {false, true}) {
     for (size_t i = 0; i < inputs_.size(); ++i) {
@@ -147,7 +160,7 @@ void Program::place(nb::handle args, Inputs& inputs) const {
     while (next < order_.size() && is_constant(order_[next])) ++next;
     if (next == order_.size()) {
       raise_type(std::to_string(count) + " inputs given, but the program takes " +
-                 std::to_string(nb::len(input_names())));
+                 listed(input_names()));
     }
     nb::handle object(PyTuple_GetItem(args.ptr(), static_cast<Py_ssize_t>(a)));
     size_t i = order_[next];
@@ -169,9 +182,12 @@ void Program::place_named(nb::handle kwargs, Inputs& inputs) const {
       continue;
     }
     size_t i = number_of(key);
-    if (i == inputs_.size()) raise_type("the program has no input " + text_of(key));
-    if (is_constant(i)) raise_type("input " + text_of(key) + " is bound");
-    if (inputs.objects[i].is_valid()) raise_type("input " + text_of(key) + " is given twice");
+    if (i == inputs_.size()) {
+      raise_type("the program has no input " + text_of(key) + "; it takes " +
+                 listed(input_names()));
+    }
+    if (is_constant(i)) raise_type(inputs_[i].text + " is bound");
+    if (inputs.objects[i].is_valid()) raise_type(inputs_[i].text + " is given twice");
     inputs.objects[i] = value;
   }
 }
@@ -181,7 +197,7 @@ void Program::distribute(nb::handle args, nb::handle kwargs, Inputs& inputs) con
   if (kwargs.is_valid()) place_named(kwargs, inputs);
   for (size_t i = 0; i < inputs_.size(); ++i) {
     if (inputs.objects[i].is_valid() || is_constant(i) || inputs_[i].has_default) continue;
-    raise_type("input " + inputs_[i].name + " is missing");
+    raise_type(inputs_[i].text + " is missing: the program takes " + listed(input_names()));
   }
 }
 
@@ -388,7 +404,7 @@ nb::object Program::run_into(const Plan* plan, const Inputs& inputs, size_t byte
   InlineArray<DLTensor*, 8> tensors(count);
   for (size_t i = 0; i < count; ++i) {
     nb::object item = several ? nb::object(out[i]) : nb::borrow(out);
-    written[i].write(item, outputs_[i]);
+    written[i].write(item, output_texts_[i]);
     written[i].refuse_gradient(item);
     tensors[i] = &written[i].tensor();
     bytes += written[i].bytes();

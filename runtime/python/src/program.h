@@ -119,6 +119,7 @@ class Program {
   std::vector<nb::object> names_;  // of the inputs, interned
   std::vector<size_t> order_;      // of positional arguments: those without defaults first
   std::vector<std::string> outputs_;
+  std::vector<std::string> output_texts_;     // "output O (0)"
   std::vector<nb::object> constants_;         // by input; empty or without elements: none
   std::vector<std::shared_ptr<Plan>> plans_;  // the latest first
 };

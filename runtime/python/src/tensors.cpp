@@ -192,9 +192,8 @@ bool Argument::adopt(nb::handle object, bool writable) {
 
 // What neither protocol gives, such as NumPy's arrays of bfloat16, comes as a view of like
 // elements.
-void Argument::import(nb::handle object, const char* role, const std::string& name) {
+void Argument::import(nb::handle object, const std::string& what) {
   if (adopt(object, false)) return;
-  std::string what = role + name;
   static Helper viewed("tilejit._support", "as_plain_array");
   nb::tuple plain = nb::cast<nb::tuple>(viewed.get()(object, what));
   converted_ = plain[0];
@@ -253,11 +252,11 @@ DLDataType number_type(nb::handle number, const InputDeclaration& declared) {
   bool direct = type.bits != 0 && !narrow && type.code <= kDLFloat;
   direct = direct || type.code == kDLBool;
   if (type.bits != 0 && !direct) {
-    raise_type("input " + declared.name + " holds " + declared.type + ": give an array of it");
+    raise_type(declared.text + " holds " + declared.type + ": give an array of it");
   }
   if (!direct) return natural_type(number);
   if (type.code != kDLFloat && PyFloat_Check(number.ptr())) {
-    raise_type("input " + declared.name + " holds " + declared.type + ", but a float is given");
+    raise_type(declared.text + " holds " + declared.type + ", but a float is given");
   }
   return type;
 }
@@ -288,7 +287,7 @@ bool Argument::take_numbers(nb::handle list, const InputDeclaration& declared) {
     double real = whole ? 0 : real_of(item);
     int64_t integer = whole && !PyFloat_Check(item.ptr()) ? integer_of(item) : 0;
     if (whole && (PyFloat_Check(item.ptr()) || !fits(integer, type))) {
-      raise_argument("input " + declared.name + " holds " + name_of(type) + ", which " +
+      raise_argument(declared.text + " holds " + name_of(type) + ", which " +
                      nb::cast<std::string>(nb::str(item)) + " does not fit");
     }
     put(real, integer, type, i);
@@ -315,7 +314,7 @@ void Argument::read(nb::handle object, const InputDeclaration& declared) {
     tensor_.shape = shape_.data();
     return;
   }
-  if (!exchange(object, false)) import(object, "input ", declared.name);
+  if (!exchange(object, false)) import(object, declared.text);
 }
 
 void Argument::describe(nb::handle object, const InputDeclaration& declared) {
@@ -327,7 +326,7 @@ void Argument::describe(nb::handle object, const InputDeclaration& declared) {
   if (name.rfind("torch.", 0) == 0) name = name.substr(6);
   tensor_.dtype = type_named(name);
   if (tensor_.dtype.bits == 0) {
-    raise_type("input " + declared.name + " is described as of " + name +
+    raise_type(declared.text + " is described as of " + name +
                ", which is no element type: expected bool, i8 to i64, u8 to u64, f8e4m3, f8e5m2, "
                "f16, bf16, f32, f64, or NumPy's name of one, such as float32");
   }
@@ -359,19 +358,19 @@ void Argument::refuse_gradient(nb::handle object) const {
       "operation with tilejit.torch.op, or call it under torch.no_grad() or with tensor.detach()");
 }
 
-void Argument::write(nb::handle object, const std::string& name) {
+void Argument::write(nb::handle object, const std::string& text) {
   info_ = &info_of(object);
-  if (info_->kind == Kind::number) raise_type("output " + name + " is a number: give an array");
+  if (info_->kind == Kind::number) raise_type(text + " is a number: give an array");
   if (info_->kind == Kind::jax) {
-    raise_type("output " + name + " is a JAX array, which nothing may write to");
+    raise_type(text + " is a JAX array, which nothing may write to");
   }
   if (exchange(object, true)) return;
   if (adopt(object, true)) return;
   static Helper viewed("tilejit._support", "as_writable_array");
-  nb::tuple plain = nb::cast<nb::tuple>(viewed.get()(object, "output " + name));
+  nb::tuple plain = nb::cast<nb::tuple>(viewed.get()(object, text));
   converted_ = plain[0];
   if (!adopt(converted_, true)) {
-    raise_type("output " + name + " is a " + type_text(object) + ": expected a writable array");
+    raise_type(text + " is a " + type_text(object) + ": expected a writable array");
   }
   tensor_.dtype = type_named(nb::cast<std::string>(plain[1]));
 }

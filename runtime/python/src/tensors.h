@@ -41,6 +41,7 @@ struct InputDeclaration {
   std::string name;
   std::string type;  // "f32"; empty: any
   bool has_default = false;
+  std::string text;  // "input A (0)", as the library's errors call it
 };
 
 // One argument of a call as a DLTensor, with what keeps its elements alive.
@@ -60,7 +61,8 @@ class Argument {
   // Raises an error for a tensor that would lose its gradient without a word.
   void refuse_gradient(nb::handle object) const;
   // An array that is written to. Raises TypeError, ValueError where it is read-only.
-  void write(nb::handle object, const std::string& name);
+  // `text`: "output O (0)".
+  void write(nb::handle object, const std::string& text);
 
   const DLTensor& tensor() const { return tensor_; }
   DLTensor& tensor() { return tensor_; }
@@ -68,7 +70,7 @@ class Argument {
   size_t bytes() const;
 
  private:
-  void import(nb::handle object, const char* role, const std::string& name);
+  void import(nb::handle object, const std::string& what);
   // By DLPack's protocol or the buffer protocol.
   bool adopt(nb::handle object, bool writable);
   // By the functions of its framework or the fields of the object, which must outlive the use.

@@ -1,5 +1,6 @@
 """The C interface of Tile JIT as Python classes."""
-from typing import Any, Callable, Optional, Sequence
+import os
+from typing import Any, Callable, Optional, Sequence, Union
 
 from ._support import Explanation, Spec
 
@@ -12,10 +13,10 @@ def version() -> int:
 class Engine:
     """What compiles and runs programs on one device, with its caches and limits; 0 and None leave the choice to the
     library."""
-    def __init__(self, backend: str = "cpu", *, threads: int = 0, cache_dir: Optional[str] = None,
-                 cache_mode: Optional[str] = None, cache_limit: int = 0, memory_cache_limit: int = 0,
-                 memory_limit: int = 0, features: Optional[str] = None, precision: Optional[str] = None,
-                 deterministic: bool = False, limit_compile_ms: int = 0,
+    def __init__(self, backend: str = "cpu", *, threads: int = 0,
+                 cache_dir: Union[str, os.PathLike[str], None] = None, cache_mode: Optional[str] = None,
+                 cache_limit: int = 0, memory_cache_limit: int = 0, memory_limit: int = 0, features: Optional[str] = None,
+                 precision: Optional[str] = None, deterministic: bool = False, limit_compile_ms: int = 0,
                  device_memory: Optional[tuple[Callable[[int, int], int], Callable[[int], Any]]] = None) -> None:
         """device_memory: a pair of functions, (bytes, stream) -> address and (address), that take memory of a GPU in the
         order of a CUDA stream and give it back; None: the library's own."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 import dataclasses
 import html
 import logging
+import operator
 import os
 import re
 import sys
 from typing import Any
+
+from ._errors import ArgumentError
 
 logger = logging.getLogger("tilejit")
 logger.addHandler(logging.NullHandler())
@@ -59,6 +62,34 @@ def number_argument(value: Any, what: str) -> float:
     if isinstance(value, str) or not hasattr(value, "__float__") and not hasattr(value, "__index__"):
         raise TypeError(f"{what} is {_kind(value)}: expected a number")
     return float(value)
+
+
+def engine_options(backend="cpu", *, threads=0, cache_dir=None, cache_mode=None, cache_limit=0, memory_cache_limit=0,
+                   memory_limit=0, features=None, precision=None, deterministic=False, limit_compile_ms=0,
+                   device_memory=None):
+    """What Engine() is given, each of the type that the library takes."""
+    def text(value, what):
+        return value if value is None else text_argument(value, what)
+
+    def whole(value, what, most=(1 << 64) - 1):
+        if not hasattr(value, "__index__"):
+            raise TypeError(f"{what} is {_kind(value)}: expected a whole number")
+        number = operator.index(value)
+        if not -most <= number <= most or number < 0 and what != "threads":
+            raise ArgumentError(f"{what} is {number}: expected a whole number from 0 to {most}")
+        return number
+
+    if not isinstance(deterministic, (bool, int)):
+        raise TypeError(f"deterministic is {_kind(deterministic)}: expected True or False")
+    return (text_argument(backend, "backend"), whole(threads, "threads", (1 << 31) - 1),
+            text(os.fspath(cache_dir) if hasattr(cache_dir, "__fspath__") else cache_dir, "cache_dir"),
+            text(cache_mode, "cache_mode"), whole(cache_limit, "cache_limit"),
+            whole(memory_cache_limit, "memory_cache_limit"), whole(memory_limit, "memory_limit"),
+            text(features, "features"), text(precision, "precision"), bool(deterministic),
+            whole(limit_compile_ms, "limit_compile_ms"), device_memory)
+
+
+engine_options.__qualname__ = "Engine"  # what Python calls it where an argument has no such name
 
 
 def program_argument(value: Any, what: str) -> Any:

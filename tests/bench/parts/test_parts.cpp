@@ -8,6 +8,8 @@
 #include "bench/report/report.h"
 #include "bench/report/trust.h"
 #include "core/interpret/interpret.h"
+#include "core/language/language.h"
+#include "core/passes/bind/bind.h"
 
 namespace tile::bench {
 namespace {
@@ -60,6 +62,31 @@ TEST(Work, OfATriangleAndOfFractions) {
       prepared("function (X[N]) -> (O) { O[2 * i: 2 * N] = +(X[(i + 2 * j) / 3]), j < 4; }",
                {{"X", {DType::f32, {9}}}});
   EXPECT_EQ(halves.work().points, visited(halves));
+}
+
+// An MFG filter whose body adds a pixel and multiplies, in a loop of so many iterations.
+Work work_of_loop(const std::string& length) {
+  std::string text =
+      "@param_i32 radius(SLIDER, label=\"Radius\", min=1, max=9, init=2)\n"
+      "def result_f32 |x, y| { reduce(init=1.0, 0..<" +
+      length + ") |i, m| { m*sin(m + input_f32(x, y)) } }\n";
+  auto source = std::make_shared<Source>(Source{"loop.mfg", text});
+  Program program = parse(Language::mfg, source);
+  std::vector<InputType> types(program.inputs.size(), InputType{DType::i32, {}});
+  for (size_t i = 0; i < types.size(); ++i) {
+    if (!program.tensors[program.inputs[i]].parameter) types[i] = {DType::f32, {6, 5}};
+  }
+  return work_of(tile::bind(program, types), reference_engine()->target());
+}
+
+TEST(Work, OfLoopsInsideIsOfEachIteration) {
+  Work ten = work_of_loop("10"), hundred = work_of_loop("100");
+  EXPECT_EQ(ten.points, 30);
+  EXPECT_GE(ten.operations, 30 * 10 * 2) << "a product and a sum at least";
+  EXPECT_NEAR(hundred.operations / ten.operations, 10, 0.5);
+  Work open = work_of_loop("radius");
+  EXPECT_EQ(open.operations, 0) << "nobody knows how many there are";
+  EXPECT_TRUE(open.counted);
 }
 
 // What is too large to count is too large for the interpreter too.

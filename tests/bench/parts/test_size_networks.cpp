@@ -8,6 +8,7 @@
 #include <set>
 
 #include "bench/measure/size_networks.h"
+#include "core/fusion/group.h"
 #include "core/kernel/canonical.h"
 #include "core/language/language.h"
 #include "core/lower/lower.h"
@@ -106,6 +107,26 @@ class Network {
     return counts;
   }
 
+  // Whether a size gets the steps that all passes make without those that are idle in its class;
+  // so many are added to `idle`.
+  testing::AssertionResult same_without_idle(int64_t n, size_t& idle) {
+    const ClassProgram& shared = class_at(span_of(n));
+    idle += shared.idle.size();
+    auto steps_without = [&](const std::vector<std::string>& passes, bool& whole) {
+      BoundProgram bound = bound_at(n);
+      RepeatedChoices repeat(shared.choices);
+      std::vector<Step> steps = steps_of(bound, target_, {passes});
+      std::vector<ClassProgram::Found> found;
+      whole = shared.is_whole(steps, found);
+      return print(steps, bound);
+    };
+    bool whole = false, whole_with_all = false;
+    std::string all = steps_without({}, whole_with_all), fewer = steps_without(shared.idle, whole);
+    if (whole != whole_with_all) return testing::AssertionFailure() << "not of the class";
+    if (whole && all != fewer) return testing::AssertionFailure() << all << "\nand\n" << fewer;
+    return testing::AssertionSuccess();
+  }
+
   // The sizes at which some kernel shares no code, by the reason.
   const std::map<std::string, std::set<int64_t>>& reasons() const { return reasons_; }
 
@@ -165,6 +186,18 @@ class Network {
   std::set<const ClassProgram*> looked_at_;
   std::map<std::string, std::set<int64_t>> reasons_;
 };
+
+TEST(SizeNetworks, SizesDoWithoutPassesThatAreIdleInTheirClass) {
+  Target target = target_of(kMachines[0]);
+  for (const SizeNetwork& network : size_networks()) {
+    Network tested(network, target);
+    size_t idle = 0;
+    for (int64_t n : {2, 7, 13, 40, 63}) {
+      EXPECT_TRUE(tested.same_without_idle(n, idle)) << network.name << ", size " << n;
+    }
+    EXPECT_GE(idle, 5U * 15) << network.name;
+  }
+}
 
 TEST(SizeNetworks, NestsOfClassesHaveNoSizes) {
   for (const Machine& machine : {kMachines[0], kMachines[3]}) {

@@ -36,7 +36,6 @@ TEST(OperationCount, OfAFoldIsOfEachIteration) {
   EXPECT_EQ(operations_with_folds(each, piece_with_fold(Op::add, Expr(12))), 10 * (1 + 1) + 1)
       << "each iteration adds its value";
   EXPECT_EQ(operations_with_folds(each, piece_with_fold(Op::ident, Expr(1))), 1) << "none runs";
-  EXPECT_EQ(operations_per_point(each, piece_with_fold(Op::ident, Expr(12))), 1);
 }
 
 TEST(OperationCount, OfAFoldOfUnknownLengthIsNotKnown) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <utility>
 
 #include "core/kernel/forms/tensor_core_gemm.h"
 #include "core/nest/passes/nest_passes.h"
@@ -12,6 +13,7 @@
 #include "core/schedule/legality/tensor_core_gemm_legality.h"
 #include "core/schedule/space/candidates.h"
 #include "core/schedule/space/tensor_core_gemm_space.h"
+#include "tests/random/sweep.h"
 #include "tests/support/schedule_kernels.h"
 
 namespace tile::testing {
@@ -84,12 +86,13 @@ struct Sharing {
   int64_t split = 1, cluster = 1, stream_k = 1;
 };
 // Every one of these ways to share the steps of tiles that is legal for the kernel's best schedule;
-// so many are added to `ways`.
+// so many are added to `ways`. The first one's nest is run before passes change it, too.
 void expect_ways_agree(const Kernel& kernel, const Target& target, const std::vector<Sharing>& list,
                        int& ways) {
   Values inputs = small_integers(kernel, 5);
   Values expected = inputs;
   brute_force(kernel, expected);
+  bool first = true;
   for (const Sharing& how : list) {
     Schedule schedule = tensor_cores::schedules(kernel, target, 1).at(0);
     TensorCoreGemm& t = *schedule.stages[0][0].form<TensorCoreGemm>();
@@ -104,7 +107,9 @@ void expect_ways_agree(const Kernel& kernel, const Target& target, const std::ve
     std::string text = nest::print(nest);
     nest::Nest again = nest::parse_nest(std::make_shared<Source>(Source{"<nest>", text}));
     EXPECT_EQ(nest::print(again), text);
-    ASSERT_EQ(difference(kernel, expected, run_nest(again, kernel, inputs)), "") << text;
+    if (std::exchange(first, false)) {
+      ASSERT_EQ(difference(kernel, expected, run_nest(again, kernel, inputs)), "") << text;
+    }
     ASSERT_EQ(
         difference(kernel, expected, run_nest(nest::run_passes(nest, target), kernel, inputs)), "");
   }
@@ -113,7 +118,7 @@ void expect_ways_agree(const Kernel& kernel, const Target& target,
                        const std::vector<Sharing>& list) {
   int ways = 0;
   expect_ways_agree(kernel, target, list, ways);
-  EXPECT_GE(ways, 3);
+  EXPECT_GE(ways, list.size() > 4 ? 3 : 1);
 }
 
 void expect_shared_steps_agree(const Kernel& kernel, const Target& target, int64_t most) {
@@ -273,22 +278,30 @@ TEST(TensorCoreGemm, FactorsInTwoPartsAreThreeProducts) {
 
 // Whole tiles and cut ones, edges inside both; of all tiles none whole, or all but one.
 TEST(TensorCoreGemm, BlocksOfAStreamShareTheLastTiles) {
-  std::vector<Sharing> list;
-  for (int64_t stream : {2, 5, 7, 11, 16, 29, 40, 71}) list.push_back({1, 1, stream});
-  expect_ways_agree(matrix_product(200, 136, 328, DType::bf16), hopper(), list);
+  uint64_t kernels = 0;
+  // All streams in a sweep, else every second, others for each kernel.
+  auto streams = [&kernels] {
+    std::vector<Sharing> list;
+    uint64_t number = 0, turn = kernels++;
+    for (int64_t stream : {2, 5, 7, 11, 16, 29, 40, 71}) {
+      if (test::swept(number++, 2, turn)) list.push_back({1, 1, stream});
+    }
+    return list;
+  };
+  expect_ways_agree(matrix_product(200, 136, 328, DType::bf16), hopper(), streams());
   expect_ways_agree(product_kernel({"p", "q", "j", "r", "k"}, {5, 24, 72, 3, 72}, 3,
                                    {{3, 5, 24, 72}, {"r", "p", "q", "k"}},
                                    {{3, 72, 72}, {"r", "k", "j"}}, {{5, 24, 72}, {"p", "q", "j"}}),
-                    hopper(), list);
+                    hopper(), streams());
   expect_ways_agree(
       product_kernel({"b", "i", "j", "k"}, {3, 72, 72, 160}, 3, {{3, 72, 160}, {"b", "i", "k"}},
                      {{3, 160, 72}, {"b", "k", "j"}}, {{3, 72, 72}, {"b", "i", "j"}}),
-      hopper(), list);
+      hopper(), streams());
   Target target = hopper();
   target.precision = Precision::tf32;
-  expect_ways_agree(finished_product(200, 136, 268), target, list);
+  expect_ways_agree(finished_product(200, 136, 268), target, streams());
   target.precision = Precision::tf32x3;
-  expect_ways_agree(split_kernel(70, 136, 200), target, list);
+  expect_ways_agree(split_kernel(70, 136, 200), target, streams());
 }
 
 TEST(TensorCoreGemm, StreamsOfRandomProducts) {
@@ -297,13 +310,14 @@ TEST(TensorCoreGemm, StreamsOfRandomProducts) {
     return lo + static_cast<int64_t>(random() % static_cast<uint64_t>(hi - lo + 1));
   };
   int ways = 0;
-  for (int i = 0; i < 12; ++i) {
+  size_t products = test::sweep(0, 12, 5).size();
+  for (size_t i = 0; i < products; ++i) {
     int64_t m = draw(17, 220), n = 8 * draw(3, 24), k = 8 * draw(3, 50);
     std::vector<Sharing> list;
     for (int j = 0; j < 4; ++j) list.push_back({1, 1, draw(2, 40)});
     expect_ways_agree(matrix_product(m, n, k, DType::bf16), hopper(), list, ways);
   }
-  EXPECT_GE(ways, 16);
+  EXPECT_GE(ways, static_cast<int>(products));
 }
 
 TEST(TensorCoreGemm, AStreamHasTilesToCutAndNoOtherSharing) {

@@ -13,6 +13,7 @@
 #include "tests/random/agreement/agreement.h"
 #include "tests/random/random_elements.h"
 #include "tests/random/random_program.h"
+#include "tests/random/sweep.h"
 #include "tests/support/schedule_kernels.h"
 #include "tests/support/step_runner.h"
 
@@ -43,17 +44,17 @@ void expect_elements_agree(uint64_t seed, uint64_t schedule, const ElementOption
 }
 
 TEST(LowerElements, AnalyticSchedules) {
-  for (uint64_t seed : seeds(0, 300)) expect_elements_agree(seed, 0, {});
+  for (uint64_t seed : sweep(0, 300, 120)) expect_elements_agree(seed, 0, {});
 }
 
 TEST(LowerElements, RandomSchedules) {
-  for (uint64_t seed : seeds(0, 300)) expect_elements_agree(seed, seed + 1, {});
+  for (uint64_t seed : sweep(0, 300, 120)) expect_elements_agree(seed, seed + 1, {});
 }
 
 TEST(LowerElements, WithInteriors) {
   ElementOptions large;
   large.large = true;
-  for (uint64_t seed : seeds(0, 60)) expect_elements_agree(seed, seed % 3, large);
+  for (uint64_t seed : sweep(0, 60, 25)) expect_elements_agree(seed, seed % 3, large);
 }
 
 bool has_choices(const std::vector<nest::Access>& loads, const Body& body) {
