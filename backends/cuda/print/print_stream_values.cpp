@@ -95,6 +95,7 @@ void Printer::fill_values(int64_t first, int64_t count) {
   for (const auto& [id, value] : stream_->values) {
     int64_t columns = buffer(id).shape[0];
     ThreadCopy how = thread_copy(*value.copy, true, columns);
+    line("#pragma unroll 1");  // warps that copy have few registers
     open("for (int at = threadIdx.x - " + number(first) + "; at < " + number(columns) +
          "; at += " + number(count) + ") {");
     line("const int line = 0;");
