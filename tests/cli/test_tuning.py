@@ -89,7 +89,8 @@ class Tuning(Case):
     def test_damaged_files_are_passed_over(self):
         self.tune()
         self.tile("records", "export", "mine.jsonl")
-        self.write("bad.jsonl", "noise\n" + self.read("mine.jsonl")[:-40] + "\n{\"tile\":\"tuning 9\"}\n\0\n")
+        mine = self.read("mine.jsonl")  # one record where the machine had time for no more
+        self.write("bad.jsonl", "noise\n" + mine + mine[:-40] + "\n{\"tile\":\"tuning 9\"}\n\0\n")
         done = self.run_tile(["records", "import", "bad.jsonl", "--no-race", "--backend", "cpu"], "fresh")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("damaged lines passed over", done.stderr)
