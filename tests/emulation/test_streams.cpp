@@ -10,9 +10,12 @@
 #include "backends/cuda/source.h"
 #include "core/fusion/group.h"
 #include "core/kernel/stream.h"
+#include "core/lower/lower.h"
+#include "core/nest/passes/nest_passes.h"
 #include "core/pipeline/pipeline.h"
 #include "core/schedule/legality/legality.h"
 #include "core/schedule/space/candidates.h"
+#include "core/schedule/space/gpu_schedule.h"
 #include "tests/emulation/cases.h"
 #include "tests/support/run_tile.h"
 
@@ -49,6 +52,9 @@ std::vector<Attention> attentions() {
   std::string bias = attention(kWide, "");
   bias.replace(bias.find("V[B, T, C]"), 10, "V[B, T, C], M[S, T]");
   bias.replace(bias.find("* 0.25"), 6, "* 0.25 + M");
+  std::string keys = attention(kWide, "");
+  keys.replace(keys.find("V[B, T, C]"), 10, "V[B, T, C], M[B, 1, T], N[B, 1, T]");
+  keys.replace(keys.find("* 0.25"), 6, "* 0.25 + M + N");
   // All scores of one row are masked by a number that is far beyond the exponents of f32, before
   // the scale and after it.
   const std::string kMask = "(index(L, 1) == 3 ? -1e30 : ";
@@ -79,6 +85,13 @@ std::vector<Attention> attentions() {
         {DType::bf16, {2, 90, 32}},
         {DType::bf16, {2, 90, 32}},
         {DType::f32, {70, 90}}}},
+      {"key_biases",
+       keys,
+       {{DType::bf16, {2, 70, 32}},
+        {DType::bf16, {2, 90, 32}},
+        {DType::bf16, {2, 90, 32}},
+        {DType::f32, {2, 1, 90}},
+        {DType::f32, {2, 1, 90}}}},
       {"masked_row", masked, shapes(DType::bf16, 33, 40, 32, 32)},
       {"masked_row_behind_the_scale", masked_last, shapes(DType::f16, 33, 40, 32, 32)},
       {"grouped",
@@ -236,6 +249,32 @@ TEST(StreamRules, BlocksThatDoNotFitAreRefused) {
   EXPECT_EQ(refused(1024, 128, 2), "a block of another size");
   s.gpu_stream.reset();
   EXPECT_EQ(illegal(s, kernel, target), "a streamed axis among loops on a GPU");
+}
+
+// Values of columns come to shared memory where the block leaves room for them.
+TEST(StreamRules, ValuesOfColumnsFitBesideBlocks) {
+  std::vector<Attention> all = attentions();
+  Attention keys = *std::find_if(all.begin(), all.end(),
+                                 [](const auto& a) { return a.name == std::string("key_biases"); });
+  for (size_t i = 0; i < 3; ++i) keys.inputs[i].second = {2, 512, 128};
+  keys.inputs[3].second = {2, 1, 512};
+  keys.inputs[4].second = {2, 1, 512};
+  for (const char* architecture : {"sm_80", "sm_90a"}) {
+    Target target = target_of(architecture);
+    Kernel kernel = kernels(keys, target).at(0);
+    size_t held = 0, loaded = 0;
+    for (const Schedule& s : gpu::stream_schedules(kernel, target)) {
+      nest::Nest nest = nest::run_passes(lower(kernel, s, target), target);
+      cuda::CudaSource source = cuda::print_cuda(nest, target);
+      for (const cuda::CudaKernel& k : source.kernels) {
+        EXPECT_LE(static_cast<int64_t>(k.shared_bytes), target.gpu.shared_per_block) << print(s);
+      }
+      bool holds = source.text.find("* const values = ") != std::string::npos;
+      ++(holds ? held : loaded);
+    }
+    EXPECT_GT(held, 0U);
+    EXPECT_GT(loaded, 0U);
+  }
 }
 
 }  // namespace

@@ -25,7 +25,8 @@ class GpuStreamLowering : public StreamTile {
     Definitions d("tile");
     int64_t tiles = place_block(d);
     nest::For loop = steps();
-    StreamInvariants invariants(frame_, g_);
+    int64_t room = frame_.target.gpu.shared_per_block - gpu::shared_bytes(g_, form_);
+    StreamInvariants invariants(frame_, g_, room);
     invariants.take_out(loop);
     Block inside;
     for (nest::BufferId id : buffers_) inside.push_back({nest::Alloc{id}});

@@ -12,6 +12,9 @@ namespace {
 // Variables of the loops over the cells of a block.
 constexpr const char* kRow = "row";
 constexpr const char* kColumn = "column";
+// Bytes of a column's value at most: as it is, and as two pairs that a backend makes of it; and of
+// what a stage has beside its values.
+constexpr int64_t kValueBytes = 20, kStageBytes = 16;
 
 bool uses(const Access& a, std::string_view variable) {
   return std::any_of(a.index.begin(), a.index.end(),
@@ -88,6 +91,8 @@ std::optional<Access> StreamInvariants::of_row(const Access& load) {
 
 // Elements behind the last column are zeros, or what follows in the tensor.
 std::optional<Access> StreamInvariants::of_column(const Access& load) {
+  int64_t bytes = g_.stages * (g_.columns * kValueBytes + kStageBytes);
+  if (bytes > room_) return std::nullopt;
   const Shape& shape = frame_.nest.buffers[load.buffer].shape;
   nest::Copy c;
   c.from = load.buffer;
@@ -110,6 +115,7 @@ std::optional<Access> StreamInvariants::of_column(const Access& load) {
     moves = d;
   }
   c.order.push_back(*moves);
+  room_ -= bytes;
   c.to = add("of_column", Scope::shared, {g_.columns});
   copies_.push_back({c});
   return Access{c.to, {Expr::variable(kColumn)}, {}};

@@ -1,6 +1,6 @@
 // Elements of tensors that all cells of one row, or of one column, of a stream's block read: a
 // row's are loaded once, before the loop over blocks, and held in registers; a block of columns
-// brings its own to shared memory. Private to core/lower/gpu.
+// brings its own to shared memory, as far as there is room. Private to core/lower/gpu.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,9 @@ namespace tile::lowering {
 
 class StreamInvariants {
  public:
-  StreamInvariants(Frame& frame, const GpuStream& g) : frame_(frame), g_(g) {}
+  // `room`: bytes of shared memory that the block leaves.
+  StreamInvariants(Frame& frame, const GpuStream& g, int64_t room)
+      : frame_(frame), g_(g), room_(room) {}
 
   // Replaces the loads in the loop over blocks by loads of what buffers() hold, and puts the copies
   // of columns at the head of its body.
@@ -35,6 +37,7 @@ class StreamInvariants {
 
   Frame& frame_;
   const GpuStream& g_;
+  int64_t room_;
   std::string step_;  // the loop's variable
   std::vector<Taken> taken_;
   nest::Block before_, copies_;
