@@ -202,11 +202,7 @@ void Printer::stream_block(const nest::Block& statements) {
       close();
     } else {
       const auto& loop = std::get<nest::For>(s.what);
-      const auto* next = i + 1 < statements.size()
-                             ? std::get_if<nest::MatrixTile>(&statements[i + 1].what)
-                             : nullptr;
-      bool cleared = stream_->groups && next != nullptr && clears(s, next->sum);
-      if (cleared) continue;
+      if (stream_->groups && is_product(statements, i)) continue;
       std::string odd = odd_statement(s);
       if (odd.empty()) {
         stream_loop(loop);

@@ -123,21 +123,26 @@ void Printer::divide_groups() {
   if (registers > 0) line("more_registers<" + number(registers) + ">();");
 }
 
-void Printer::copying_thread() {
-  StreamLayout& l = *stream_;
-  const nest::For& loop = *l.loop;
+// The loop of those that fill stages, each once it is empty.
+void Printer::open_filling() {
+  const nest::For& loop = *stream_->loop;
   Expr end = simplify(loop.begin + loop.extent, ranges_);
+  line("u32 slot = 0, phase = 0;");
+  line("#pragma unroll 1");
+  open("for (int step = " + expression(loop.begin).text + "; step < " + expression(end).text +
+       "; ++step) {");
+  known(loop, "step");
+}
+
+void Printer::copying_thread() {
+  const StreamLayout& l = *stream_;
   open("if (threadIdx.x == 0) {");
   int64_t bytes = 0;
   std::string loads;
   for (const nest::Copy* c : l.once) loads += stream_boxes(*c, "base", "loaded", bytes);
   line("barrier_expect(loaded, " + number(bytes) + ");");
   text_ += loads;
-  line("u32 slot = 0, phase = 0;");
-  line("#pragma unroll 1");
-  open("for (int step = " + expression(loop.begin).text + "; step < " + expression(end).text +
-       "; ++step) {");
-  known(loop, "step");
+  open_filling();
   bytes = 0;
   loads.clear();
   for (const nest::Copy* c : l.steps) loads += stream_boxes(*c, "part", "full + 8 * slot", bytes);
@@ -152,16 +157,9 @@ void Printer::copying_thread() {
 
 // The other warps of the group that copies bring the values of columns.
 void Printer::value_warps() {
-  const StreamLayout& l = *stream_;
-  if (l.values.empty()) return;
-  const nest::For& loop = *l.loop;
-  Expr end = simplify(loop.begin + loop.extent, ranges_);
+  if (stream_->values.empty()) return;
   open("if (threadIdx.x >= 32) {");
-  line("u32 slot = 0, phase = 0;");
-  line("#pragma unroll 1");
-  open("for (int step = " + expression(loop.begin).text + "; step < " + expression(end).text +
-       "; ++step) {");
-  known(loop, "step");
+  open_filling();
   line("barrier_wait(empty + 8 * slot, phase ^ 1);");
   fill_values(target_.gpu.warp_size, kValueWarps * target_.gpu.warp_size);
   line("__syncwarp();");

@@ -3,13 +3,10 @@
 // values of rows allow the shorter of two exponentials.
 #include <algorithm>
 #include <cmath>
-#include <functional>
 
 #include "backends/cuda/print/stream_layout.h"
 
 namespace tile::cuda {
-
-using nest::Scope;
 
 namespace {
 
@@ -264,10 +261,9 @@ void Printer::either_run(const nest::Block& run, const std::string& odd) {
 // No operand of the node is odd in the loop being printed.
 bool Printer::is_usual(const Body& of, const Node& n,
                        const std::vector<nest::Access>& loads) const {
-  return !stream_usual_.empty() && [&] {
-    std::string test = odd_operand(of, n, loads);
-    return !test.empty() && stream_usual_.find(test) != std::string::npos;
-  }();
+  if (stream_usual_.empty()) return false;
+  std::string test = odd_operand(of, n, loads);
+  return !test.empty() && stream_usual_.find(test) != std::string::npos;
 }
 
 }  // namespace tile::cuda

@@ -153,6 +153,7 @@ class Printer {
   bool is_row_fragment(nest::BufferId id) const;
   void stream_fragment(nest::BufferId id);
   void stream_fill(const nest::Copy& copy, const std::string& part);
+  void open_filling();
   void copying_thread();
   void value_warps();
   void stream_multiply(const nest::MatrixTile& m, bool fresh);

@@ -15,7 +15,9 @@ namespace {
 
 constexpr int64_t kSwizzledBytes = 128;  // of a row of shared memory
 constexpr int64_t kElementBytes = 2;
-constexpr int64_t kBarrierBytes = 128;    // at most: two for each of three stages, and five
+// Of barriers in shared memory: two for each stage, one for each group of four warps, and two.
+constexpr int64_t kBarrierBytes = 8;
+constexpr int64_t kGroupRows = 64;
 constexpr int64_t kTensorCoreDepth = 16;  // terms that one instruction multiplies
 
 bool narrow_float(DType type) { return type == DType::f16 || type == DType::bf16; }
@@ -408,7 +410,9 @@ int64_t shared_bytes(const GpuStream& schedule, const StreamForm& form) {
     int64_t lines = b.of_rows ? schedule.rows : checked_mul(schedule.stages, schedule.columns);
     elements = checked_add(elements, checked_mul(lines, stored_elements(b.factor.extent)));
   }
-  return checked_add(checked_mul(elements, kElementBytes), kSwizzledBytes * 8 + kBarrierBytes);
+  int64_t barriers = 2 * schedule.stages + schedule.rows / kGroupRows + 2;
+  return checked_add(checked_mul(elements, kElementBytes),
+                     kSwizzledBytes * 8 + barriers * kBarrierBytes);
 }
 
 }  // namespace tile::gpu
