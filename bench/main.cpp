@@ -88,6 +88,14 @@ void add_study(CLI::App& app, Request& request, StudyOptions& options) {
   app.add_option("--shapes", options.shapes, "random shapes")->capture_default_str();
   app.add_option("--seed", options.seed, "of the shapes")->capture_default_str();
   app.add_option("--race-ms", options.race_ms, "budget of a race")->capture_default_str();
+  app.add_option("--scale", options.scale, "of every size; 1 suits two cores of a CPU, 3 a GPU")
+      ->check(CLI::Range(0.01, 100.0))
+      ->capture_default_str();
+  app.add_option_function<std::string>(
+         "--type", [&](const std::string& type) { options.type = *parse_dtype(type); },
+         "of all inputs: f32, bf16 or f16")
+      ->check(CLI::IsMember({"f32", "bf16", "f16"}))
+      ->default_str("f32");
   app.add_flag("--trace", options.trace,
                "write every measured schedule, beside the model's estimate");
   app.add_option("--seconds", options.seconds, "of measuring schedules, each kernel")

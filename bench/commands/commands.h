@@ -50,7 +50,9 @@ struct StudyOptions {
   uint32_t seed = 1;
   double seconds = 10;  // of measuring schedules, each kernel
   double race_ms = 200;
-  bool trace = false;  // every measured schedule goes into the file, with the model's estimate
+  double scale = 1;         // of every size: those of 1 suit two cores of a CPU
+  DType type = DType::f32;  // of all inputs
+  bool trace = false;       // every measured schedule goes into the file, with the model's estimate
 };
 int command_study(const Request& request, const StudyOptions& options);
 // Exits 1 if a product takes more than 1.25 times as long with one more row, column or depth, for

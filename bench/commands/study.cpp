@@ -160,11 +160,11 @@ class KernelStudy {
 };
 
 std::shared_ptr<const Executable> compiled(const std::shared_ptr<Engine>& engine,
-                                           const StudyCase& c) {
+                                           const StudyCase& c, DType type) {
   auto source = std::make_shared<Source>(Source{"study", c.text});
   LoadedProgram program(engine, std::make_shared<Program>(parse(Language::tile, source)));
   std::vector<InputLayout> layouts;
-  for (const Shape& shape : c.shapes) layouts.push_back({{DType::f32, shape}, {}});
+  for (const Shape& shape : c.shapes) layouts.push_back({{type, shape}, {}});
   std::shared_ptr<const Executable> e = program.executable(layouts);
   return e->restored ? compile_stages(*e) : e;
 }
@@ -172,7 +172,7 @@ std::shared_ptr<const Executable> compiled(const std::shared_ptr<Engine>& engine
 // The sums over a program's kernels.
 Json studied(const std::shared_ptr<Engine>& engine, const StudyCase& c, const StudyOptions& options,
              Progress& progress) {
-  std::shared_ptr<const Executable> e = compiled(engine, c);
+  std::shared_ptr<const Executable> e = compiled(engine, c, options.type);
   double first = 0, tuned = 0, best = 0, beside = 0, again = 0, race_ms = 0;
   Json entry, kernels = Json::array();
   for (const Launch& launch : e->launches) {
@@ -239,13 +239,16 @@ Json json_of(const Mean& m) {
 // The results so far, kept in a file after each shape.
 class StudyFile {
  public:
-  StudyFile(const Request& request, const std::string& device, uint32_t seed)
+  StudyFile(const Request& request, const std::string& device, const StudyOptions& options)
       : path_(request.json) {
-    context_ = {{"device", device}, {"seed", seed}};
+    context_ = {{"device", device},
+                {"seed", options.seed},
+                {"scale", options.scale},
+                {"type", std::string(to_string(options.type))}};
     if (!request.resume || path_ == "-" || !std::filesystem::exists(path_)) return;
     Json before = Json::parse(cli::read_text(path_), nullptr, false);
     if (!before.is_object() || before["context"] != context_) {
-      fail(Stage::run, "file", {}, path_ + ": not a study of this machine and seed");
+      fail(Stage::run, "file", {}, path_ + ": not a study of this machine, seed, scale and type");
     }
     for (const Json& entry : before["shapes"]) entries_.push_back(entry);
   }
@@ -326,8 +329,8 @@ int command_study(const Request& request, const StudyOptions& options) {
   check_request(request);
   std::shared_ptr<Engine> engine = cli::make_engine(request.engine);
   Progress progress;
-  StudyFile file(request, engine->device(), options.seed);
-  StudyCases cases(options.seed);
+  StudyFile file(request, engine->device(), options);
+  StudyCases cases(options.seed, options.scale);
   for (size_t i = 0; i < options.shapes; ++i) {
     StudyCase c = cases.next(i);
     if (c.name.find(request.filter) == std::string::npos) continue;

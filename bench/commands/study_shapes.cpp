@@ -1,5 +1,6 @@
 #include "bench/commands/study_shapes.h"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -119,7 +120,7 @@ const std::vector<StudyClass>& classes() {
 
 int64_t StudyCases::size(double low, double high) {
   std::uniform_real_distribution<double> part(std::log(low), std::log(high));
-  return std::llround(std::exp(part(random_)));
+  return std::max<int64_t>(1, std::llround(scale_ * std::exp(part(random_))));
 }
 
 StudyCase StudyCases::next(size_t number) {

@@ -17,16 +17,18 @@ struct StudyCase {
   std::vector<Shape> shapes;
 };
 
-// The same cases for the same seed; the classes come in turns.
+// The same cases for the same seed and scale; the classes come in turns.
 class StudyCases {
  public:
-  explicit StudyCases(uint32_t seed) : random_(seed) {}
+  // Sizes are drawn for a CPU of two cores, and are `scale` times as large.
+  StudyCases(uint32_t seed, double scale) : random_(seed), scale_(scale) {}
   StudyCase next(size_t number);
 
  private:
   // Logarithmically uniform.
   int64_t size(double low, double high);
   std::mt19937 random_;
+  double scale_;
 };
 
 }  // namespace tile::bench

@@ -128,6 +128,8 @@ class HeaderReader {
       workload_->measure = value == "gflops" ? Measure::gflops : Measure::gbps;
     } else if (key == "precision" && parse_precision(value)) {
       workload_->precision = parse_precision(value);
+    } else if (key == "floats" && parse_dtype(value) && is_float(*parse_dtype(value))) {
+      workload_->floats = *parse_dtype(value);
     } else if (key == "tolerance" && !value.empty()) {
       workload_->tolerance = std::stod(value);
       if (!rest.empty()) workload_->share = std::stod(rest[0]);

@@ -8,40 +8,59 @@ import sys
 FOLDER = pathlib.Path(__file__).parent
 
 
-def norm(name, of, gain, bias):
+class Types:
+    """What a network is stored in. In bf16 sums, statistics and weights of attention are f32, and each layer rounds once."""
+
+    def __init__(self, bf16):
+        self.suffix = "_bf16" if bf16 else ""
+        self.header = ["//: floats bf16"] if bf16 else []
+        self.bf16 = bf16
+
+    def wide(self, x):
+        return f"as_float({x}, 32)" if self.bf16 else x
+
+    def narrow(self, x):
+        return f"as_bf16({x})" if self.bf16 else x
+
+
+F32, BF16 = Types(False), Types(True)
+
+
+def norm(name, of, gain, bias, types):
     """A layer norm of the rows of `of`."""
-    return f"""  {name}Sum[b, s, 0: B, S, 1] = +({of}[b, s, c]);
+    return f"""  {name}Sum[b, s, 0: B, S, 1] = +({types.wide(f"{of}[b, s, c]")});
   {name}Off = {of} - {name}Sum / C;
   {name}Var[b, s, 0: B, S, 1] = +({name}Off[b, s, c] * {name}Off[b, s, c]);
-  {name} = {name}Off * rsqrt({name}Var / C + 0.00001) * {gain} + {bias};
+  {name} = {types.narrow(f"{name}Off * rsqrt({name}Var / C + 0.00001) * {gain} + {bias}")};
 """
 
 
-def gpt2_block(n, x):
+def gpt2_block(n, x, types):
     """Statements of one block, its inputs, and the name of its result; `n` stands behind every name."""
+    wide, narrow = types.wide, types.narrow
     inputs = ["G{}[C]", "B{}[C]", "Wqkv{}[C, 3, H, E]", "Bqkv{}[3, H, E]", "Wo{}[H, E, C]", "Bo{}[C]", "Gm{}[C]", "Bm{}[C]",
               "Wu{}[C, F]", "Bu{}[F]", "Wd{}[F, C]", "Bd{}[C]"]
-    text = norm(f"N{n}", x, f"G{n}", f"B{n}") + f"""  P{n}[b, p, h, s, e: B, 3, H, S, E] = +(N{n}[b, s, c] * Wqkv{n}[c, p, h, e]);
-  QKV{n} = P{n} + reshape(Bqkv{n}, 3, H, 1, E);
-  L{n}[b, h, s, t: B, H, S, S] = +(QKV{n}[b, 0, h, s, e] * QKV{n}[b, 1, h, t, e]), s - t < S;
+    text = norm(f"N{n}", x, f"G{n}", f"B{n}", types) + f"""  P{n}[b, p, h, s, e: B, 3, H, S, E] = +({wide(f"N{n}[b, s, c]")} * Wqkv{n}[c, p, h, e]);
+  QKV{n} = {narrow(f"P{n} + reshape(Bqkv{n}, 3, H, 1, E)")};
+  L{n}[b, h, s, t: B, H, S, S] = +({wide(f"QKV{n}[b, 0, h, s, e]")} * QKV{n}[b, 1, h, t, e]), s - t < S;
   Z{n} = L{n} * (1.0 / sqrt(1.0 * E));
   Top{n}[b, h, s, 0: B, H, S, 1] = >(Z{n}[b, h, s, t]), s - t < S;
   X{n} = exp(Z{n} - Top{n});
   Sum{n}[b, h, s, 0: B, H, S, 1] = +(X{n}[b, h, s, t]), s - t < S;
-  A{n} = X{n} / Sum{n};
+  A{n} = {narrow(f"X{n} / Sum{n}")};
   O{n}[b, s, h, e: B, S, H, E] = +(A{n}[b, h, s, t] * QKV{n}[b, 2, h, t, e]), s - t < S;
-  R{n}[b, s, c: B, S, C] = +(O{n}[b, s, h, e] * Wo{n}[h, e, c]);
-  Y{n} = {x} + R{n} + Bo{n};
-""" + norm(f"M{n}", f"Y{n}", f"Gm{n}", f"Bm{n}") + f"""  U{n}[b, s, f: B, S, F] = +(M{n}[b, s, c] * Wu{n}[c, f]);
-  T{n} = gelu(U{n} + Bu{n});
-  D{n}[b, s, c: B, S, C] = +(T{n}[b, s, f] * Wd{n}[f, c]);
-  H{n} = Y{n} + D{n} + Bd{n};
+  R{n}[b, s, c: B, S, C] = +({wide(f"O{n}[b, s, h, e]")} * Wo{n}[h, e, c]);
+  Y{n} = {narrow(f"{x} + R{n} + Bo{n}")};
+""" + norm(f"M{n}", f"Y{n}", f"Gm{n}", f"Bm{n}", types) + f"""  U{n}[b, s, f: B, S, F] = +({wide(f"M{n}[b, s, c]")} * Wu{n}[c, f]);
+  T{n} = {narrow(f"gelu(U{n} + Bu{n})")};
+  D{n}[b, s, c: B, S, C] = +({wide(f"T{n}[b, s, f]")} * Wd{n}[f, c]);
+  H{n} = {narrow(f"Y{n} + D{n} + Bd{n}")};
 """
     return text, [i.format(n) for i in inputs], f"H{n}"
 
 
-def squared_error(of, indices, count):
-    return f"""  Error = square({of} - Target);
+def squared_error(of, indices, count, types=F32):
+    return f"""  Error = square({types.wide(of)} - Target);
   Total[] = +(Error[{indices}]);
   Loss = Total / ({count});
 """
@@ -57,13 +76,13 @@ def function(inputs, outputs, text):
     return f"function ({(chr(10) + '    ').join(l + ',' for l in lines)}{chr(10) + '    ' if lines else ''}{line}) -> ({outputs}) {{\n{text}}}\n"
 
 
-def gpt2(layers, headers):
+def gpt2(layers, headers, types):
     x, text, inputs = "In", "", ["In[B, S, C]", "Target[B, S, C]"]
     for n in range(1, layers + 1):
-        more, own, x = gpt2_block(n, x)
+        more, own, x = gpt2_block(n, x, types)
         text += more
         inputs += own
-    return headers + function(inputs, f"{x}, Loss", text + squared_error(x, "b, s, c", "B * S * C"))
+    return headers + function(inputs, f"{x}, Loss", text + squared_error(x, "b, s, c", "B * S * C", types))
 
 
 def places(size):
@@ -74,8 +93,8 @@ def places(size):
 class ResNet:
     """Bottleneck blocks. A size is a pair: the text of the height, and that of the width."""
 
-    def __init__(self):
-        self.text, self.inputs, self.convolutions = "", [], 0
+    def __init__(self, types):
+        self.text, self.inputs, self.convolutions, self.types = "", [], 0, types
 
     def convolution(self, x, window, stride, size, channels, passed=None, ends=False):
         """A convolution, the norm by statistics of the batch and what follows: nothing, or relu behind the sum with `passed`."""
@@ -88,14 +107,15 @@ class ResNet:
             return (place if stride == 1 else f"{stride} * {place}") + (f" + {tap} - {middle}" if middle else f" + {tap}")
         count = places(size)
         self.text += f"""  C{n}[n, y, x, o: N, {h}, {w}, {o}] = +({x}[n, {at('y', 'j')}, {at('x', 'i')}, c] * K{n}[j, i, c, o]);
-  S{n}[o: {o}] = +(C{n}[n, y, x, o]);
+  S{n}[o: {o}] = +({self.types.wide(f"C{n}[n, y, x, o]")});
   D{n} = C{n} - S{n} / ({count});
   V{n}[o: {o}] = +(D{n}[n, y, x, o] * D{n}[n, y, x, o]);
   A{n} = D{n} * rsqrt(V{n} / ({count}) + 0.00001) * G{n} + B{n};
 """
         if ends:
             return f"A{n}"
-        self.text += f"  R{n} = relu(A{n}{' + ' + passed if passed else ''});\n"
+        total = f"A{n} + {passed}" if passed else f"A{n}"
+        self.text += f"  R{n} = {self.types.narrow(f'relu({total})')};\n"
         return f"R{n}"
 
     def stage(self, x, blocks, stride, before, size, channels):
@@ -114,17 +134,17 @@ class ResNet:
 BLOCKS, STRIDES = (3, 4, 6, 3), (1, 2, 2, 2)
 
 
-def resnet_stage(number, headers):
-    net, size, stride = ResNet(), ("H", "W"), STRIDES[number]
+def resnet_stage(number, headers, types):
+    net, size, stride = ResNet(types), ("H", "W"), STRIDES[number]
     before = size if stride == 1 else ("HX", "WX")
     y = net.stage("X", BLOCKS[number], stride, before, size, ("I", "M", "O"))
-    net.text += squared_error(y, "n, y, x, o", "N * H * W * O")
+    net.text += squared_error(y, "n, y, x, o", "N * H * W * O", types)
     inputs = [f"X[N, {', '.join(before)}, I]", "Target[N, H, W, O]", *net.inputs]
     return headers + function(inputs, f"{y}, Loss", net.text)
 
 
 def resnet50(headers):
-    net = ResNet()
+    net = ResNet(F32)
 
     def size(shrunk):
         return (f"H / {shrunk}", f"W / {shrunk}")
@@ -170,40 +190,51 @@ def lstm(steps, headers):
     return headers + function(inputs, f"{state}, Loss", text)
 
 
-def header(title, optimiser, data, tolerance, code, call, cases):
+def header(title, optimiser, data, tolerance, code, call, cases, types=F32):
     """`code`: the names of files with Python, without what tells the module; `call`: the peers' expression."""
-    lines = [f"// {title}", "// Written by generate.py.", "//: suite networks 1.5 1.1", "//: kind network", "//: device cpu cuda", "//: measure gflops",
+    lines = [f"// {title}", "// Written by generate.py.", "//: suite networks 1.5 1.1", "//: kind network", "//: device cpu cuda", "//: measure gflops", *types.header,
              f"//: data {data}", f"//: train Loss {optimiser}.tile", f"//: tolerance {tolerance}"]
-    for modules, suffix in (("torch,torch_compile", "torch"), ("jax", "jax")):
-        lines += [f"//: code {modules} {name}_{suffix}.py" for name in code]
-    return "\n".join([*lines, f"//: peer torch,torch_compile,jax {call}", *cases]) + "\n"
+    lines += [f"//: code torch,torch_compile {name}_torch.py" for name in ["loss", *code]]
+    # JAX stands beside what is measured on CPUs.
+    lines += [] if types.bf16 else [f"//: code jax {name}_jax.py" for name in code]
+    peers = "torch,torch_compile" if types.bf16 else "torch,torch_compile,jax"
+    return "\n".join([*lines, f"//: peer {peers} {call}", *cases]) + "\n"
 
 
 def gpt2_texts():
     sizes = "C=768 H=12 E=64 F=3072"
-    title = "A block of GPT-2's size: causal attention of twelve heads and two layers, each behind a layer norm."
-    yield "gpt2_block.tile", gpt2(1, header(title, "adam", "In Target", 0.001, ["gpt2"], "gpt2(inputs)", [
-        f"//: case gpt2_block_1x128 B=1 S=128 {sizes}", f"//: full gpt2_block_4x512 B=4 S=512 {sizes}",
-        "//: small B=2 S=7 C=12 H=2 E=5 F=11"]))
-    yield "gpt2_twelve.tile", gpt2(12, header("Twelve blocks of GPT-2's size.", "adam", "In Target", 0.001, ["gpt2"], "gpt2(inputs)", [
-        f"//: case gpt2_twelve_1x128 B=1 S=128 {sizes}", f"//: full gpt2_twelve_1x1024 B=1 S=1024 {sizes}",
-        "//: small B=1 S=3 C=4 H=2 E=3 F=5"]))
+    networks = [
+        (1, "gpt2_block", "A block of GPT-2's size: causal attention of twelve heads and two layers, each behind a layer norm.",
+         "B=4 S=512", "B=2 S=7 C=12 H=2 E=5 F=11"),
+        (12, "gpt2_twelve", "Twelve blocks of GPT-2's size.", "B=1 S=1024", "B=1 S=3 C=4 H=2 E=3 F=5")]
+    for blocks, name, title, full, small in networks:
+        for types, tolerance in ((F32, 0.001), (BF16, 0.03)):
+            case = name + types.suffix
+            cases = [f"//: case {case}_1x128 B=1 S=128 {sizes}",
+                     f"//: full {case}_{full.replace('B=', '').replace(' S=', 'x')} {full} {sizes}", f"//: small {small}"]
+            headers = header(title, "adam", "In Target", tolerance, ["gpt2"], "gpt2(inputs)", cases, types)
+            yield f"{case}.tile", gpt2(blocks, headers, types)
 
 
-def resnet_texts():
+def resnet_stage_texts():
     widths = [(56, 64, 64, 256), (28, 256, 128, 512), (14, 512, 256, 1024), (7, 1024, 512, 2048)]
-    code = ["pictures", "resnet"]
     for number, (size, come, between, leave) in enumerate(widths):
         stride, blocks = STRIDES[number], BLOCKS[number]
         sizes = f"H={size} W={size}" + ("" if stride == 1 else f" HX={2 * size} WX={2 * size}") + f" I={come} M={between} O={leave}"
-        name = f"resnet50_stage_{number + 2}"
         title = f"Stage {number + 2} of ResNet-50, {blocks} blocks with statistics of the batch."
-        yield f"{name}.tile", resnet_stage(number, header(title, "sgd", "X Target", 0.01, code, f"resnet_stage(inputs, {blocks}, {stride})", [
-            f"//: case {name}_2 N=2 {sizes}", f"//: full {name}_16 N=16 {sizes}",
-            f"//: small N=2 H=3 W=4{'' if stride == 1 else ' HX=6 WX=8'} I=5 M=3 O=7"]))
+        for types, tolerance in ((F32, 0.01), (BF16, 0.05)):
+            name = f"resnet50_stage_{number + 2}{types.suffix}"
+            cases = [f"//: case {name}_2 N=2 {sizes}", f"//: full {name}_16 N=16 {sizes}",
+                     f"//: small N=2 H=3 W=4{'' if stride == 1 else ' HX=6 WX=8'} I=5 M=3 O=7"]
+            headers = header(title, "sgd", "X Target", tolerance, ["pictures", "resnet"], f"resnet_stage(inputs, {blocks}, {stride})",
+                             cases, types)
+            yield f"{name}.tile", resnet_stage(number, headers, types)
+
+
+def resnet50_text():
     widths = "I=3 M1=64 O1=256 M2=128 O2=512 M3=256 O3=1024 M4=512 O4=2048 F=1000"
     title = "ResNet-50 with statistics of the batch, and the cross entropy of labels."
-    yield "resnet50.tile", resnet50(header(title, "sgd", "X Label", 0.01, code, "resnet50(inputs)", [
+    return resnet50(header(title, "sgd", "X Label", 0.01, ["pictures", "resnet"], "resnet50(inputs)", [
         f"//: case resnet50_2 N=2 H=224 W=224 {widths} Label=2:i32", f"//: full resnet50_16 N=16 H=224 W=224 {widths} Label=16:i32",
         "//: small N=4 H=64 W=64 I=2 M1=3 O1=4 M2=3 O2=4 M3=3 O3=4 M4=3 O4=4 F=130 Label=4:i32"]))
 
@@ -216,7 +247,8 @@ def lstm_text():
 
 def texts():
     yield from gpt2_texts()
-    yield from resnet_texts()
+    yield from resnet_stage_texts()
+    yield "resnet50.tile", resnet50_text()
     yield "lstm.tile", lstm_text()
 
 

@@ -5,4 +5,4 @@ def mixer(t):
     normed = F.layer_norm(z, (channels,), t["Gc"], t["Bc"], 1e-5).view(-1, channels)
     hidden = F.gelu(torch.addmm(t["Cc"], normed, t["Wc"]))
     y = z + torch.addmm(t["Dc"], hidden, t["Vc"]).view_as(z)
-    return y, F.mse_loss(y, t["Target"])
+    return y, squared_error(y, t["Target"])

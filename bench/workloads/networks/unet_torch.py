@@ -5,4 +5,4 @@ def unet(t):
     half = layer(layer(F.max_pool2d(whole, 2), 3), 4)
     back = F.conv_transpose2d(half, t["K5"].transpose(0, 1), t["B5"], stride=2)
     y = layer(layer(torch.cat([whole, back], 1), 6), 7).permute(0, 2, 3, 1)
-    return y, F.mse_loss(y, t["Target"])
+    return y, squared_error(y, t["Target"])
