@@ -10,14 +10,14 @@ namespace {
 constexpr const char* kNarrowPanel =
     R"(for (int j = 0; j < $groups; j += 2) {
 const int at = p * $groups + j;
-const int row = first_row + lane / 4, column = ${first_column}at * 8 + lane % 4 * 2;
+const int row = first_row + lane / 4, pair = (${first_column}at * 8) / 2 + lane % 4;
 const unsigned in_panel = warp * 16 + lane % 16;
 const unsigned to = panel + in_panel * 128 + (((j + lane / 16) ^ (in_panel & 7)) << 4);
 unsigned r[4];
 #pragma unroll
 for (int q = 0; q < 4; ++q) {
-r[q] = pair_bits(finish(row + q % 2 * 8, column + q / 2 * 8, done[m][at * 4 + q * 2]),
-finish(row + q % 2 * 8, column + q / 2 * 8 + 1, done[m][at * 4 + q * 2 + 1]));
+const auto made = finish(row + q % 2 * 8, pair + q / 2 * 4, done[m][at * 4 + q * 2], done[m][at * 4 + q * 2 + 1]);
+r[q] = pair_bits(made.e[0], made.e[1]);
 }
 store_matrices(to, r[0], r[1], r[2], r[3]);
 }
@@ -27,14 +27,14 @@ store_matrices(to, r[0], r[1], r[2], r[3]);
 constexpr const char* kWidePanel =
     R"(for (int j = 0; j < $groups; j += 1) {
 const int at = p * $groups + j;
-const int row = first_row + lane / 4, column = ${first_column}at * 8 + lane % 4 * 2;
+const int row = first_row + lane / 4, pair = (${first_column}at * 8) / 2 + lane % 4;
 #pragma unroll
 for (int q = 0; q < 2; ++q) {
 const unsigned in_panel = warp * 16 + lane / 4 + q * 8;
 const unsigned chunk = j * 2 + lane % 4 / 2;
 const unsigned to = panel + in_panel * 128 + ((chunk ^ (in_panel & 7)) << 4) + lane % 2 * 8;
-store_pair(to, word_bits(finish(row + q * 8, column, done[m][at * 4 + q * 2])),
-word_bits(finish(row + q * 8, column + 1, done[m][at * 4 + q * 2 + 1])));
+const auto made = finish(row + q * 8, pair, done[m][at * 4 + q * 2], done[m][at * 4 + q * 2 + 1]);
+store_pair(to, word_bits(made.e[0]), word_bits(made.e[1]));
 }
 }
 )";
@@ -43,13 +43,13 @@ word_bits(finish(row + q * 8, column + 1, done[m][at * 4 + q * 2 + 1])));
 constexpr const char* kBytePanel =
     R"(for (int j = 0; j < $groups; j += 1) {
 const int at = p * $groups + j;
-const int row = first_row + lane / 4, column = ${first_column}at * 8 + lane % 4 * 2;
+const int row = first_row + lane / 4, pair = (${first_column}at * 8) / 2 + lane % 4;
 #pragma unroll
 for (int q = 0; q < 2; ++q) {
 const unsigned in_panel = warp * 16 + lane / 4 + q * 8;
 const unsigned to = panel + in_panel * 128 + ((j / 2 ^ (in_panel & 7)) << 4) + j % 2 * 8 + lane % 4 * 2;
-store_bytes(to, finish(row + q * 8, column, done[m][at * 4 + q * 2]),
-finish(row + q * 8, column + 1, done[m][at * 4 + q * 2 + 1]));
+const auto made = finish(row + q * 8, pair, done[m][at * 4 + q * 2], done[m][at * 4 + q * 2 + 1]);
+store_bytes(to, made.e[0], made.e[1]);
 }
 }
 )";
@@ -97,15 +97,14 @@ store_commit();
 )");
 }
 
-// Each cell's statements store it.
+// The statements of cells store them.
 std::string direct_epilogue(const MatrixLeaf& l) {
   TextPieces pieces = common_pieces(l);
-  pieces.set("cells", own_columns(l) / 2);
+  pieces.set("pairs", own_columns(l) / 4);
   return pieces.fill(R"(#pragma unroll
-for (int i = 0; i < $cells; ++i) {
-const int row = first_row + lane / 4 + i / 2 % 2 * 8;
-const int column = ${first_column}i / 4 * 8 + lane % 4 * 2 + i % 2;
-finish(row, column, done[m][i]);
+for (int i = 0; i < $pairs; ++i) {
+const int row = first_row + lane / 4 + i % 2 * 8;
+finish(row, (${first_column}i / 2 * 8) / 2 + lane % 4, done[m][i * 2], done[m][i * 2 + 1]);
 }
 )");
 }
@@ -115,13 +114,16 @@ std::string epilogue(const MatrixLeaf& l) {
   bool staged = !e.map.empty();
   TextPieces pieces = common_pieces(l);
   pieces.set("sums", l.cluster > 1 ? "total" : "sum");
-  pieces.set("result", staged ? e.result_type + " result = {};\n" : "");
-  pieces.set("cell", e.cell);
-  pieces.set("return_result", staged ? "return result;\n" : "");
+  pieces.set("result_type", e.result_type);
+  pieces.set("result", staged ? pieces.fill("$result_type result[2] = {};\n") : "");
+  pieces.set("cells", e.cells);
+  pieces.set("return_result",
+             staged ? pieces.fill("return Pack<$result_type, 2>{{result[0], result[1]}};\n") : "");
   pieces.set("stores", staged ? staged_epilogue(l) : direct_epilogue(l));
   return pieces.fill(R"(auto& done = $sums;
-auto finish = [&](int row, int column, $value_type value) {
-$result$cell
+auto finish = [&](int row, int pair, $value_type first, $value_type second) {
+const $value_type value[2] = {first, second};
+$result$cells
 $return_result};
 #pragma unroll
 for (int m = 0; m < $blocks; ++m) {

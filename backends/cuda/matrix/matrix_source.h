@@ -42,10 +42,10 @@ struct MatrixEpilogue {
   std::string result_type;  // C name of the type stored
   int64_t result_bytes = 2;
   std::string value_type = "f32";  // C name: that of the sums, for sums of u32 their bits
-  // Statements with the `value` and the tile's `row` and `column` (ints) in scope: they store
-  // what is made of it, except, where `map` is not empty, the `result` (of result_type), which they
-  // set.
-  std::string cell;
+  // Statements for two cells of a row, in the columns 2 * pair and behind it, with their `value`
+  // (an array) and the tile's `row` and `pair` (ints) in scope: they store what is made of it,
+  // except, where `map` is not empty, the `result` (an array of result_type), which they set.
+  std::string cells;
   // Panels of 64 rows and 128 bytes are staged in shared memory and stored as boxes of this map.
   std::string map;
   // Coordinates of the panel whose first cell is `row`, `column`; innermost first.

@@ -161,8 +161,12 @@ FN f32 uniform(i64 seed, i64 counter) {
 }
 )";
 
-// gelu: the rounding of t = -x/sqrt(2) matters where erfc falls fast (its logarithmic derivative is
-// about -2t there), so that the rounded-off part is put back to first order.
+// gelu, f64: the rounding of t = -x/sqrt(2) matters where erfc falls fast (its logarithmic
+// derivative is about -2t there), so that the rounded-off part is put back to first order. f32: x
+// Phi(x) with the tail Phi(-a) = exp(-a^2 / 2) q(s), s = 1 / (1 + 0.35 a), where q is a polynomial
+// fitted to relative errors of 2^-24.9 over 0 <= a <= 14.5 (iterated least squares, as Remez's
+// exchange finds it); beyond that the tail is zero in f32. The rounded-off part of a^2 / 2 is put
+// back likewise. Within 6 units in the last place, in a third of the instructions that erfcf takes.
 //
 // divided: a quotient without a branch, for loops. What the compiler makes of `/` jumps for numbers
 // far from one, so that no element's loads begin before the one before it is divided. The steps are
@@ -209,11 +213,29 @@ FN f64 sigmoid(f64 x) {
 }
 FN f32 softplus(f32 x) { return x > 0 ? x + log1pf(expf(-x)) : log1pf(expf(x)); }
 FN f64 softplus(f64 x) { return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)); }
+#ifndef TILE_HOST_EMULATION
+FN f32 near_reciprocal(f32 x) { f32 r; asm("rcp.approx.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
+FN f32 near_exp2(f32 x) { f32 r; asm("ex2.approx.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
+#else
+FN f32 near_reciprocal(f32 x) { return 1.0f / x; }
+FN f32 near_exp2(f32 x) { return exp2f(x); }
+#endif
 FN f32 gelu(f32 x) {
-  f32 t = x * -0.707106781f, d = fmaf(x, -0.707106781f, -t) + x * -1.21016175e-8f;
-  f32 r = erfcf(t);
-  if (t > 0.5f && t < 20.0f) r = fmaf(-2.0f * t * d, r, r);
-  return t > 20.0f ? -0.0f : 0.5f * x * r;
+  f32 a = fabsf(x);
+  a = a > 14.5f ? 14.5f : a;
+  f32 s = near_reciprocal(fmaf(a, 0.35f, 1.0f));
+  f32 q = fmaf(s, -0.0291580297f, 0.144031614f);
+  q = fmaf(s, q, -0.255840421f);
+  q = fmaf(s, q, 0.159321278f);
+  q = fmaf(s, q, -0.0232134070f);
+  q = fmaf(s, q, 0.105552934f);
+  q = fmaf(s, q, 0.119821183f);
+  q = fmaf(s, q, 0.139863521f);
+  q = fmaf(s, q, 0.139621302f) * s * a;
+  f32 h = a * a, y = h * -0.721347511f;
+  f32 rest = fmaf(h, -0.721347511f, -y) + fmaf(h, -9.62981495e-9f, fmaf(a, a, -h) * -0.721347511f);
+  f32 tail = fmaf(q, rest * 0.693147182f, q) * near_exp2(y);
+  return x >= 0.0f ? x - tail : -tail;
 }
 FN f64 gelu(f64 x) {
   f64 c = -0.70710678118654752440, t = x * c, d = fma(x, c, -t) + x * 4.8336466567264567e-17;

@@ -64,13 +64,16 @@ std::string Printer::place(const Access& access, const NodeValues& values,
 
 std::string Printer::element(const Access& access, const NodeValues& values,
                              const std::vector<NodeId>& operands) {
-  if (auto it = replaced_.find(access.buffer); it != replaced_.end()) return it->second;
+  if (auto it = replaced_.find(access.buffer); it != replaced_.end()) {
+    return lane_.empty() ? it->second : it->second + "[" + variables_.at(lane_).name + "]";
+  }
   return base(access) + "[" + place(access, values, operands) + "]";
 }
 
 bool Printer::packs(const Access& access, const nest::For& loop) const {
   const nest::Buffer& b = buffer(access.buffer);
   if (b.scope == Scope::registers || b.scope == Scope::scratch) return false;
+  if (replaced_.contains(access.buffer)) return false;
   if (!loop.extent.is_constant()) return false;
   int64_t lanes = loop.extent.value(), bytes = lanes * static_cast<int64_t>(byte_size(b.type));
   bool power = lanes > 1 && (lanes & (lanes - 1)) == 0;

@@ -109,6 +109,7 @@ class Printer {
   void add_rest(MatrixOperand& operand, const nest::Copy& rest);
   void bulk_kernel(const nest::For& grid, const MatrixParts& parts, CudaKernel& kernel);
   void mma_kernel(const nest::For& grid, const MatrixParts& parts, CudaKernel& kernel);
+  std::string pair_of_cells(const MatrixParts& parts, const nest::If* guard);
   std::string direct_cell(const MatrixParts& parts);
   ThreadCopy thread_copy(const nest::Copy& copy, bool k_major, int64_t depth);
   MatrixEpilogue matrix_epilogue(const MatrixParts& parts, int64_t columns, CudaKernel& kernel);
@@ -246,6 +247,7 @@ class Printer {
   Ranges ranges_;
   IdVector<nest::BufferId, std::string> names_;
   std::map<nest::BufferId, std::string> replaced_;  // buffers whose only element is a variable
+  std::string lane_;  // the loop whose variable numbers the elements of `replaced_`; empty: none
   bool matrix_prelude_ = false, mma_prelude_ = false;
   bool stream_prelude_ = false, stream_groups_ = false;
   std::set<std::string> stream_functions_;  // of wgmma, that are printed
