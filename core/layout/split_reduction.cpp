@@ -73,7 +73,7 @@ double bytes_read(const Piece& piece, const BoundProgram& program, size_t iterat
 // factor from far memory, those that divide the reduction each read a part of every one.
 std::optional<Cut> cut_for_memory(const Piece& piece, const BoundProgram& program,
                                   const Target& target, double result_bytes) {
-  if (is_gpu(target) || target.threads < 2) return std::nullopt;
+  if (target.threads < 2) return std::nullopt;
   double part = 1.0 / target.threads, divided = 0, best = 0;
   for (size_t u = 0; u < piece.parallel_dims; ++u) {
     double read = bytes_read(piece, program, u, part);
@@ -99,7 +99,9 @@ std::optional<Cut> cut_for_memory(const Piece& piece, const BoundProgram& progra
 std::optional<Cut> worthwhile_cut(const Contraction& c, const BoundProgram& program,
                                   const Target& target) {
   const Piece& piece = c.pieces[0];
-  if (point_count(piece) < 4 * kChunkPoints) return std::nullopt;
+  // A reduction on a GPU is divided among blocks by its schedule, and combined by a launch that goes
+  // on with what follows.
+  if (is_gpu(target) || point_count(piece) < 4 * kChunkPoints) return std::nullopt;
   if (parallel_dim_count(piece) <= kFewParallelDims) return cut_for_threads(piece);
   double result_bytes = parallel_dim_count(piece) * static_cast<double>(byte_size(c.accumulator));
   return cut_for_memory(piece, program, target, result_bytes);

@@ -77,6 +77,14 @@ FN u32 stream_pair(f16, f32 low, f32 high) {
   return r;
 }
 FN void stream_pin(int& x) { asm volatile("" : "+r"(x)); }
+// A choice that never becomes a jump, behind which all would be there twice.
+FN f32 far_or_near(f32 x, f32 far, f32 near) {
+  f32 r;
+  asm("{\n.reg .pred p;\nsetp.ge.f32 p, %1, 0f4D000000;\nselp.f32 %0, %2, %3, p;\n}"
+      : "=f"(r)
+      : "f"(fabsf(x)), "f"(far), "f"(near));
+  return r;
+}
 FN bool stream_any(bool x) { return __any_sync(0xffffffffu, x); }
 FN f32 power_of_two(f32 x) {
   f32 r;
@@ -92,6 +100,7 @@ FN f32 stream_reciprocal(f32 x) {
 #else
 using namespace tile_emulation::stream;
 FN void stream_pin(int&) {}
+FN f32 far_or_near(f32 x, f32 far, f32 near) { return fabsf(x) >= 134217728.0f ? far : near; }
 FN bool stream_any(bool x) {
   u32 any = x;
   for (int apart = 1; apart < 32; apart *= 2) any |= __shfl_xor_sync(0xffffffffu, any, apart);
@@ -131,28 +140,49 @@ FN f32 stream_quotient(f32 a, f32 b) { return stream_quotient(a, stream_divisor(
 FN f32 usual_quotient(f32 a, StreamPair b) { return rounded_product(a, b.times); }
 FN f32 usual_quotient(f32 a, f32 b) { return rounded_product(a, stream_reciprocal(b)); }
 FN StreamPair stream_subtrahend(f32 b) {
-  const f32 log2_e = is_far(b) ? 1.0f : 1.44269504f;
+  const f32 log2_e = far_or_near(b, 1.0f, 1.44269504f);
   return {log2_e, rounded_product(b, log2_e)};
 }
-FN f32 exp_distance(f32 a, StreamPair b) { return power_of_two(fmaf(a, b.times, -b.then)); }
-FN f32 exp_distance(f32 a, f32 b) { return exp_distance(a, stream_subtrahend(b)); }
-FN f32 exp_scaled(f32 a, f32 times, StreamPair b) {
-  if (is_power_of_two(times)) return power_of_two(fmaf(a, times * b.times, -b.then));
-  return exp_distance(rounded_product(a, times), b);
+// 2^x for x < 127 by multiply-adds alone, which are idle while the units of exponentials are not
+// (Zadouri et al., FlashAttention-4): the nearest integer is added to the exponent, and the rest, in
+// [-1/2, 1/2], goes through a polynomial of degree 5 whose relative error is 2^-22 (iterated least
+// squares). From -127 on downwards, and for NaN, it is zero: a row with a NaN has it as its largest,
+// so that the row's other cells, and with them all sums, are NaN.
+FN f32 multiplied_power(f32 x) {
+  const f32 from = fmaxf(x, -127.0f), shifted = from + 12582912.0f;
+  const f32 rest = from - (shifted - 12582912.0f);
+  f32 p = fmaf(rest, 0.0013264727f, 0.009671513f);
+  p = fmaf(rest, p, 0.055507336f);
+  p = fmaf(rest, p, 0.24022242f);
+  p = fmaf(rest, p, 0.693147f);
+  p = fmaf(rest, p, 1.0f);
+  return __uint_as_float(__float_as_uint(p) + (__float_as_uint(shifted) << 23));
 }
-FN f32 exp_scaled(f32 a, f32 times, f32 b) { return exp_scaled(a, times, stream_subtrahend(b)); }
-FN f32 exp_near(f32 a, f32 times, f32 b) {
-  const f32 log2_e = 1.44269504f;
-  return power_of_two(fmaf(a, rounded_product(times, log2_e), -rounded_product(b, log2_e)));
+FN f32 power(f32 x, bool multiplied) { return multiplied ? multiplied_power(x) : power_of_two(x); }
+FN f32 exp_distance(f32 a, StreamPair b, bool multiplied = false) {
+  return power(fmaf(a, b.times, -b.then), multiplied);
 }
-FN f32 exp_near(f32 a, f32 times, StreamPair b) {
-  return power_of_two(fmaf(a, rounded_product(times, 1.44269504f), -b.then));
+FN f32 exp_distance(f32 a, f32 b, bool multiplied = false) {
+  return exp_distance(a, stream_subtrahend(b), multiplied);
 }
+FN f32 exp_scaled(f32 a, f32 times, StreamPair b, bool multiplied = false) {
+  if (is_power_of_two(times)) return power(fmaf(a, times * b.times, -b.then), multiplied);
+  return exp_distance(rounded_product(a, times), b, multiplied);
+}
+FN f32 exp_scaled(f32 a, f32 times, f32 b, bool multiplied = false) {
+  return exp_scaled(a, times, stream_subtrahend(b), multiplied);
+}
+FN f32 exp_near(f32 a, f32 times, StreamPair b, bool multiplied = false) {
+  return power(fmaf(a, rounded_product(times, 1.44269504f), -b.then), multiplied);
+}
+FN f32 exp_near(f32 a, f32 times, f32 b, bool multiplied = false) {
+  return exp_near(a, times, StreamPair{1.44269504f, rounded_product(b, 1.44269504f)}, multiplied);
+}
+// Without jumps: what comes before a loop over cells is scheduled with it.
 FN f32 exp_between(f32 a, f32 b) {
-  const f32 log2_e = 1.44269504f;
-  if (is_far(b)) return power_of_two(a - b);
-  if (is_far(a)) return power_of_two(fmaf(a, log2_e, -rounded_product(b, log2_e)));
-  return power_of_two(rounded_product(a, log2_e) - rounded_product(b, log2_e));
+  const f32 log2_e = 1.44269504f, then = rounded_product(b, log2_e);
+  const f32 near = far_or_near(a, fmaf(a, log2_e, -then), rounded_product(a, log2_e) - then);
+  return power_of_two(far_or_near(b, a - b, near));
 }
 FN f32 largest_of(const f32 (&x)[4]) { return largest(largest(x[0], x[1]), largest(x[2], x[3])); }
 FN f32 sum_of(const f32 (&x)[4]) { return (x[0] + x[1]) + (x[2] + x[3]); }

@@ -31,35 +31,11 @@ MatrixType matrix_type(DType type) {
   }
 }
 
-// What the cell's stores do with its column as an expression; nothing where they need more than its
-// place.
-std::optional<nest::Block> in_column(const MatrixParts& parts, const Expr& column) {
-  std::map<std::string, Expr> places{{parts.columns->variable, column}};
-  for (const nest::For* value : parts.cell_values) {
-    places[value->variable] = substitute(value->begin, places);
-  }
-  auto place = [&](nest::Access& access) {
-    for (Expr& index : access.index) index = substitute(index, places);
-  };
-  nest::Block cells = *parts.cell;
-  for (nest::Statement& s : cells) {
-    auto* store = std::get_if<nest::Store>(&s.what);
-    if (store == nullptr) return std::nullopt;
-    for (const Node& n : store->body.nodes) {
-      if (n.kind == NodeKind::size || n.kind == NodeKind::fold) return std::nullopt;
-    }
-    place(store->target);
-    for (nest::Access& load : store->loads) place(load);
-  }
-  return cells;
-}
-
 }  // namespace
 
 bool Printer::is_matrix_kernel(const nest::For& grid) { return matrix_parts(grid).has_value(); }
 
-template <class Print>
-std::string Printer::captured(const Print& print) {
+std::string Printer::captured(const std::function<void()>& print) {
   std::string before = std::move(text_);
   text_.clear();
   print();
@@ -182,39 +158,9 @@ MatrixEpilogue Printer::matrix_epilogue(const MatrixParts& parts, int64_t column
     replaced_[result->store->target.buffer] = "result";
   }
   replaced_[parts.multiply->sum] = "value";
-  bool pure = result && result->pure;
-  e.cells = pair_of_cells(parts, parts.guard != nullptr && !pure ? parts.guard : nullptr);
+  e.cells = pair_of_cells(parts, result.has_value());
   replaced_.clear();
   return e;
-}
-
-// Of the two cells in columns 2 * pair and behind it: elements that are neighbours in memory are
-// read and written as one, where no guard divides the two.
-std::string Printer::pair_of_cells(const MatrixParts& parts, const nest::If* guard) {
-  int64_t columns = parts.columns->extent.value();
-  variables_["pair"] = {"pair", {0, columns / 2 - 1}};
-  ranges_.set("pair", 0, columns / 2 - 1);
-  std::optional<nest::Block> cells =
-      guard == nullptr ? in_column(parts, Expr(2) * Expr::variable("pair") + Expr::variable("cell"))
-                       : std::nullopt;
-  if (cells) {
-    nest::For both;
-    both.variable = lane_ = "cell";
-    both.extent = 2;
-    both.kind = nest::LoopKind::vector;
-    both.body = std::move(*cells);
-    std::string text = captured([&] { statement(both); });
-    lane_.clear();
-    return text;
-  }
-  variables_["cell"] = {"cell", {0, 1}};
-  lane_ = "cell";
-  std::string values = named_values(parts.cell_values);
-  std::string text = captured([&] { guard != nullptr ? statement(*guard) : block(*parts.cell); });
-  lane_.clear();
-  return "#pragma unroll\nfor (int cell = 0; cell < 2; ++cell) {\nconst int column = 2 * pair + "
-         "cell;\n" +
-         values + text + "}\n";
 }
 
 void Printer::matrix_kernel(const nest::For& grid) {

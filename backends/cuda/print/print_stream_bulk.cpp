@@ -180,9 +180,9 @@ void Printer::next_stage(const std::string& slot) {
   line("phase ^= 1;");
   close();
 }
-void Printer::release_stage(const std::string& slot) {
+void Printer::release_stage(const std::string& slot, const std::string& when) {
   line("__syncwarp();");
-  line("if (lane == 0) barrier_arrive(empty + 8 * " + slot + ");");
+  line("if (lane == 0" + when + ") barrier_arrive(empty + 8 * " + slot + ");");
 }
 
 void Printer::bulk_turns(const nest::For& loop, const std::string& first, const std::string& end) {
@@ -200,7 +200,7 @@ void Printer::bulk_turns(const nest::For& loop, const std::string& first, const 
   stream_exponentials_ = true;
   stream_block(loop.body);
   stream_exponentials_ = false;
-  release_stage("slot");
+  release_stage("slot", "");
   next_stage("slot");
   close();
 }
@@ -257,6 +257,11 @@ void Printer::pass_turn() {
   line("turn ^= 1;");
 }
 
+void Printer::await_next_stage(const std::string& end) {
+  line("if (step + 1 < " + end + ") barrier_wait(full + 8 * next, phase);");
+  next_awaited_ = true;
+}
+
 // The products that are issued before the statement, or at the end; those of the next turn first.
 void Printer::issue_products(const nest::Block& body, const ProductOrder& order, size_t before,
                              const std::string& end) {
@@ -271,7 +276,7 @@ void Printer::issue_products(const nest::Block& body, const ProductOrder& order,
     if (one.before != before) continue;
     if (one.ahead && !some) {
       open("{");
-      line("if (step + 1 < " + end + ") barrier_wait(full + 8 * next, phase);");
+      if (!next_awaited_) await_next_stage(end);
       line(stream_stage("next"));
     }
     if (!one.ahead && some) close();
@@ -302,6 +307,13 @@ bool Printer::stands_alone(const nest::Block& body, const ProductOrder& order, s
   return !issues && !is_product(body, i) && !order.waits.contains(i) && order.released != i;
 }
 
+// Statements from the given one on that are printed together.
+size_t Printer::end_of_run(const nest::Block& body, const ProductOrder& order, size_t begin) const {
+  size_t last = begin + 1;
+  while (last < body.size() && stands_alone(body, order, last)) ++last;
+  return last;
+}
+
 // `slot` is the turn's stage, `next` the one that products ahead read; `before` the last turn's.
 void Printer::overlapped_turns(const nest::For& loop, const ProductOrder& order,
                                const std::string& first, const std::string& end) {
@@ -315,17 +327,14 @@ void Printer::overlapped_turns(const nest::For& loop, const ProductOrder& order,
   line(stream_stage("slot"));
   name_values();
   stream_exponentials_ = true;
+  next_awaited_ = false;
   for (size_t i = 0; i < body.size(); ++i) {
     issue_products(body, order, i, end);
     if (is_product(body, i)) continue;
+    if (i == order.behind_maximum && stream_->stages > 2) await_next_stage(end);
     wait_for_products(body, order, i);
-    if (i == order.released) {
-      open("if (step > " + first + ") {");
-      release_stage("before");
-      close();
-    }
-    size_t last = i + 1;
-    while (last < body.size() && stands_alone(body, order, last)) ++last;
+    if (i == order.released) release_stage("before", " && step > " + first);
+    size_t last = end_of_run(body, order, i);
     stream_block({body.begin() + static_cast<std::ptrdiff_t>(i),
                   body.begin() + static_cast<std::ptrdiff_t>(last)});
     i = last - 1;

@@ -250,12 +250,25 @@ void Printer::either_run(const nest::Block& run, const std::string& odd) {
   open("if (!(" + odd + ")) {");
   stream_usual_ = odd;
   stream_block(run);
+  settle_stored(run);
   stream_usual_.clear();
   close(" else {");
   ++indent_;
   stream_block(run);
+  settle_stored(run);
   close();
   stream_either_ = false;
+}
+
+// What both forms end with alike stays in each of them, beside its exponentials.
+void Printer::settle_stored(const nest::Block& run) {
+  std::set<nest::BufferId> stored;
+  for (const nest::Store* s : stores_in(run)) {
+    if (s->kind == nest::StoreKind::multiply && !is_row_fragment(s->target.buffer)) {
+      stored.insert(s->target.buffer);
+    }
+  }
+  for (nest::BufferId id : stored) settle(id);
 }
 
 // No operand of the node is odd in the loop being printed.

@@ -97,8 +97,7 @@ class Printer {
   // Products on tensor cores (print_matrix.cpp).
   static bool is_matrix_kernel(const nest::For& grid);
   void matrix_kernel(const nest::For& grid);
-  template <class Print>
-  std::string captured(const Print& print);
+  std::string captured(const std::function<void()>& print);
   std::string named_values(const std::vector<const nest::For*>& values);
   std::string parameter_values();
   // A loop variable that the leaf declares under a name of its own.
@@ -109,7 +108,9 @@ class Printer {
   void add_rest(MatrixOperand& operand, const nest::Copy& rest);
   void bulk_kernel(const nest::For& grid, const MatrixParts& parts, CudaKernel& kernel);
   void mma_kernel(const nest::For& grid, const MatrixParts& parts, CudaKernel& kernel);
-  std::string pair_of_cells(const MatrixParts& parts, const nest::If* guard);
+  std::string pair_of_cells(const MatrixParts& parts, bool boxed);
+  void pairs_of(nest::Block cells);
+  std::string each_cell(const MatrixParts& parts);
   std::string direct_cell(const MatrixParts& parts);
   ThreadCopy thread_copy(const nest::Copy& copy, bool k_major, int64_t depth);
   MatrixEpilogue matrix_epilogue(const MatrixParts& parts, int64_t columns, CudaKernel& kernel);
@@ -132,7 +133,8 @@ class Printer {
   void bulk_turns(const nest::For& loop, const std::string& first, const std::string& end);
   std::string stream_stage(const std::string& slot) const;
   void next_stage(const std::string& slot);
-  void release_stage(const std::string& slot);
+  void release_stage(const std::string& slot, const std::string& when);
+  void await_next_stage(const std::string& end);
   static int64_t multiplying_groups(const StreamLayout& l);
   static bool takes_turns(const StreamLayout& l);
   void await_turn();
@@ -147,6 +149,7 @@ class Printer {
                       const std::string& end);
   static bool is_product(const nest::Block& body, size_t i);
   static bool stands_alone(const nest::Block& body, const ProductOrder& order, size_t i);
+  size_t end_of_run(const nest::Block& body, const ProductOrder& order, size_t begin) const;
   void overlapped_turns(const nest::For& loop, const ProductOrder& order, const std::string& first,
                         const std::string& end);
   std::string stream_functions(const StreamLayout& l);
@@ -195,6 +198,7 @@ class Printer {
   std::string odd_cells(const nest::For& cells) const;
   std::string odd_statement(const nest::Statement& s) const;
   size_t usual_run(const nest::Block& statements, size_t begin, const std::string& odd) const;
+  void settle_stored(const nest::Block& run);
   void either_run(const nest::Block& run, const std::string& odd);
   bool is_usual(const Body& of, const Node& n, const std::vector<nest::Access>& loads) const;
 
@@ -211,6 +215,8 @@ class Printer {
   };
   NodeValues body(const Body& body, const std::vector<nest::Access>& loads, const Lanes* lanes,
                   const Region* region);
+  bool is_below_largest(const Body& of, NodeId id, const std::vector<nest::Access>& loads) const;
+  static std::string multiplied_cells();
   std::string stream_exponential(const Body& of, const Node& n, const NodeValues& values,
                                  const std::vector<nest::Access>& loads) const;
   ValueText node(const Body& body, const Node& node, const NodeValues& values,
@@ -247,6 +253,7 @@ class Printer {
   Ranges ranges_;
   IdVector<nest::BufferId, std::string> names_;
   std::map<nest::BufferId, std::string> replaced_;  // buffers whose only element is a variable
+  bool next_awaited_ = false;  // in the turn being printed, the stage that products ahead read
   std::string lane_;  // the loop whose variable numbers the elements of `replaced_`; empty: none
   bool matrix_prelude_ = false, mma_prelude_ = false;
   bool stream_prelude_ = false, stream_groups_ = false;

@@ -31,6 +31,17 @@ void add_touched(const nest::Block& block, Touched& found) {
   }
 }
 
+bool takes_maximum(const nest::Block& block) {
+  return std::any_of(block.begin(), block.end(), [](const nest::Statement& s) {
+    if (const auto* loop = std::get_if<nest::For>(&s.what)) return takes_maximum(loop->body);
+    if (const auto* test = std::get_if<nest::If>(&s.what)) {
+      return takes_maximum(test->then) || takes_maximum(test->otherwise);
+    }
+    const auto* store = std::get_if<nest::Store>(&s.what);
+    return store != nullptr && store->kind == nest::StoreKind::max;
+  });
+}
+
 bool holds_product(const nest::Block& block) {
   return std::any_of(block.begin(), block.end(), [](const nest::Statement& s) {
     if (std::holds_alternative<nest::MatrixTile>(s.what)) return true;
@@ -157,9 +168,22 @@ class Ordering {
         running = std::max(most, std::min(1, turn - 1));
         add_wait(body_.size(), i, running);
       }
-      if (most < running) add_wait(i, i, running = most);
+      if (most >= running) continue;
+      size_t place = behind_maxima(i);
+      if (place != i) order_.behind_maximum = place;
+      add_wait(place, i, running = most);
     }
     release(turn);
+  }
+  // A wait stands ahead of what the statement's factors are made of, but behind a running maximum:
+  // by then the products that are waited for have mostly ended, and what needs them is scheduled
+  // among the exponentials.
+  size_t behind_maxima(size_t statement) const {
+    for (size_t s = statement; s-- > 0;) {
+      if (product(s) != nullptr || order_.waits.contains(s)) break;
+      if (takes_maximum({body_[s]})) return s + 1;
+    }
+    return statement;
   }
   void add_wait(size_t place, size_t statement, int running) {
     ProductOrder::Wait& w = order_.waits[place];

@@ -39,6 +39,9 @@ struct ProductOrder {
     std::vector<size_t> ended;  // products (statements) that the turn has not waited for before
   };
   std::map<size_t, Wait> waits;  // before a statement; at the body's end for the next turn
+  // The statement that follows a running maximum and whose wait was moved there. Nothing may move
+  // that wait further ahead: while the maximum is taken, the last turn's products end. 0: none.
+  size_t behind_maximum = 0;
   // The statement before which, behind its wait, all that read the turn before's blocks has ended.
   size_t released = 0;
 };

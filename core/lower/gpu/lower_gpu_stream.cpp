@@ -114,8 +114,9 @@ class GpuStreamLowering : public StreamTile {
       append(loop.body, weigh());
     } else {
       append(loop.body, shared_scores());
+      append(loop.body, sums_of_rows());
     }
-    append(loop.body, add_up());
+    for (const Sum& s : sums_) append(loop.body, product(s));
     return loop;
   }
 
@@ -185,28 +186,40 @@ class GpuStreamLowering : public StreamTile {
     return v;
   }
 
+  Block weights(TensorId made, bool tests) {
+    return cells(g_.columns, [&](const Expr& row, const Expr& column) {
+      Block weight{store(at(weights_, row, column), values_.widened(made, row, column))};
+      if (!tests) return weight;
+      nest::If choice;
+      choice.nonnegative = conditions_at(row, column);
+      choice.then = std::move(weight);
+      choice.otherwise = {store(at(weights_, row, column), number(0))};
+      return Block{statement(std::move(choice))};
+    });
+  }
+  // All that weights are made for, but the products, in blocks with and without tests: one piece of
+  // code in which it is done side by side.
   Block weigh() {
     TensorId made = frame_.kernel.stages[form_.weights].contraction.outputs[0];
-    Block out = tested([&](bool tests) {
-      return cells(g_.columns, [&](const Expr& row, const Expr& column) {
-        Block weight{store(at(weights_, row, column), values_.widened(made, row, column))};
-        if (!tests) return weight;
-        nest::If choice;
-        choice.nonnegative = conditions_at(row, column);
-        choice.then = std::move(weight);
-        choice.otherwise = {store(at(weights_, row, column), number(0))};
-        return Block{statement(std::move(choice))};
-      });
-    });
+    Block whole = weights(made, false), cut = weights(made, true);
     values_.know(made, weights_);
-    return out;
+    Block uses = raised_sums();
+    for (const Sum& s : sums_) {
+      if (s.sum->column.valid()) append(uses, narrowed(s, false));
+    }
+    return tested([&](bool tests) {
+      Block all = tests ? cut : whole;
+      append(all, uses);
+      return all;
+    });
   }
 
-  Block add_up() const {
+  // Sums so far are multiplied by what the maximum has grown by; those of weights alone go on.
+  Block raised_sums() const {
     Block out = rows([&](const Expr& row) {
       Block all;
       for (const Sum& s : sums_) {
-        if (s.sum->column.valid() || !runs()) continue;
+        if (s.sum->column.valid()) continue;
         all.push_back(
             store(at(s.buffer, row), element(at(factor_, row)), nest::StoreKind::multiply));
         append(all, added(s, row, false));
@@ -214,9 +227,21 @@ class GpuStreamLowering : public StreamTile {
       return all;
     });
     for (const Sum& s : sums_) {
+      if (!s.sum->column.valid()) continue;
+      append(out, cells(s.columns, [&](const Expr& row, const Expr& column) {
+               return Block{store(at(s.buffer, row, column), element(at(factor_, row)),
+                                  nest::StoreKind::multiply)};
+             }));
+    }
+    return out;
+  }
+  // Without a maximum.
+  Block sums_of_rows() const {
+    Block out;
+    for (const Sum& s : sums_) {
       if (s.sum->column.valid()) {
-        append(out, add_products(s));
-      } else if (!runs()) {
+        append(out, tested([&](bool tests) { return narrowed(s, tests); }));
+      } else {
         append(out, tested([&](bool tests) {
                  return rows([&](const Expr& row) { return added(s, row, tests); });
                }));
@@ -247,23 +272,13 @@ class GpuStreamLowering : public StreamTile {
           store(at(s.narrow, row, column), values_.weight(*s.sum, row, column, conditions))};
     });
   }
-  Block add_products(const Sum& s) const {
-    Block out;
-    if (runs()) {
-      out = narrowed(s, false);
-      append(out, cells(s.columns, [&](const Expr& row, const Expr& column) {
-               return Block{store(at(s.buffer, row, column), element(at(factor_, row)),
-                                  nest::StoreKind::multiply)};
-             }));
-    } else {
-      out = tested([&](bool tests) { return narrowed(s, tests); });
-    }
+  Block product(const Sum& s) const {
+    if (!s.sum->column.valid()) return {};
     nest::MatrixTile multiply;
     multiply.sum = s.buffer;
     multiply.a = s.narrow;
     multiply.b = blocks_[s.sum->block];
-    out.push_back({multiply});
-    return out;
+    return {{multiply}};
   }
 
   // The results that leave the kernel: of each sum, and of the maximum.
