@@ -241,10 +241,13 @@ void Session::check(Prepared& prepared, const std::vector<Opponent>& others, Res
 }
 
 // Where contenders differ: how far each is from f64's results, and how far those move. Only of
-// training, whose steps are not smooth, may it be more than is tolerated.
+// training in f32, whose steps are not smooth, may it be more than is tolerated.
 std::string Session::check_in_f64(const Prepared& prepared, const std::vector<Opponent>& others,
                                   const std::string& differs) {
-  if (!prepared.what().workload->optimiser) fail(Stage::run, "mismatch", {}, differs);
+  const Workload& workload = *prepared.what().workload;
+  if (!workload.optimiser || workload.floats != DType::f32) {
+    fail(Stage::run, "mismatch", {}, differs);
+  }
   Exact exact(prepared);
   double moved = exact.moved().most, limit = limit_of(prepared, moved);
   double farthest = 0;

@@ -37,6 +37,8 @@ constexpr std::array kPasses = {
         "turns indices that are values into affine forms"),
     row("fold-decided", fold_constants, kOptional,
         "computes what constants decide after the normal form"),
+    row("forward-copies", forward_copies, kOptional,
+        "reads a tensor where a copy of all its cells was read"),
     row("assemble-sums", assemble_sums, kOptional,
         "makes sums of tensors with values in different cells one statement of several pieces"),
     row("stack-sums", stack_sums, kOptional,

@@ -143,40 +143,19 @@ FN StreamPair stream_subtrahend(f32 b) {
   const f32 log2_e = far_or_near(b, 1.0f, 1.44269504f);
   return {log2_e, rounded_product(b, log2_e)};
 }
-// 2^x for x < 127 by multiply-adds alone, which are idle while the units of exponentials are not
-// (Zadouri et al., FlashAttention-4): the nearest integer is added to the exponent, and the rest, in
-// [-1/2, 1/2], goes through a polynomial of degree 5 whose relative error is 2^-22 (iterated least
-// squares). From -127 on downwards, and for NaN, it is zero: a row with a NaN has it as its largest,
-// so that the row's other cells, and with them all sums, are NaN.
-FN f32 multiplied_power(f32 x) {
-  const f32 from = fmaxf(x, -127.0f), shifted = from + 12582912.0f;
-  const f32 rest = from - (shifted - 12582912.0f);
-  f32 p = fmaf(rest, 0.0013264727f, 0.009671513f);
-  p = fmaf(rest, p, 0.055507336f);
-  p = fmaf(rest, p, 0.24022242f);
-  p = fmaf(rest, p, 0.693147f);
-  p = fmaf(rest, p, 1.0f);
-  return __uint_as_float(__float_as_uint(p) + (__float_as_uint(shifted) << 23));
+FN f32 exp_distance(f32 a, StreamPair b) { return power_of_two(fmaf(a, b.times, -b.then)); }
+FN f32 exp_distance(f32 a, f32 b) { return exp_distance(a, stream_subtrahend(b)); }
+FN f32 exp_scaled(f32 a, f32 times, StreamPair b) {
+  if (is_power_of_two(times)) return power_of_two(fmaf(a, times * b.times, -b.then));
+  return exp_distance(rounded_product(a, times), b);
 }
-FN f32 power(f32 x, bool multiplied) { return multiplied ? multiplied_power(x) : power_of_two(x); }
-FN f32 exp_distance(f32 a, StreamPair b, bool multiplied = false) {
-  return power(fmaf(a, b.times, -b.then), multiplied);
+FN f32 exp_scaled(f32 a, f32 times, f32 b) { return exp_scaled(a, times, stream_subtrahend(b)); }
+FN f32 exp_near(f32 a, f32 times, StreamPair b) {
+  return power_of_two(fmaf(a, rounded_product(times, 1.44269504f), -b.then));
 }
-FN f32 exp_distance(f32 a, f32 b, bool multiplied = false) {
-  return exp_distance(a, stream_subtrahend(b), multiplied);
-}
-FN f32 exp_scaled(f32 a, f32 times, StreamPair b, bool multiplied = false) {
-  if (is_power_of_two(times)) return power(fmaf(a, times * b.times, -b.then), multiplied);
-  return exp_distance(rounded_product(a, times), b, multiplied);
-}
-FN f32 exp_scaled(f32 a, f32 times, f32 b, bool multiplied = false) {
-  return exp_scaled(a, times, stream_subtrahend(b), multiplied);
-}
-FN f32 exp_near(f32 a, f32 times, StreamPair b, bool multiplied = false) {
-  return power(fmaf(a, rounded_product(times, 1.44269504f), -b.then), multiplied);
-}
-FN f32 exp_near(f32 a, f32 times, f32 b, bool multiplied = false) {
-  return exp_near(a, times, StreamPair{1.44269504f, rounded_product(b, 1.44269504f)}, multiplied);
+FN f32 exp_near(f32 a, f32 times, f32 b) {
+  const f32 log2_e = 1.44269504f;
+  return power_of_two(fmaf(a, rounded_product(times, log2_e), -rounded_product(b, log2_e)));
 }
 // Without jumps: what comes before a loop over cells is scheduled with it.
 FN f32 exp_between(f32 a, f32 b) {

@@ -2,9 +2,7 @@
 // fragments.
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
-#include <set>
 
 #include "backends/cuda/matrix/stream_source.h"
 #include "backends/cuda/print/stream_layout.h"
@@ -18,11 +16,6 @@ using nest::Scope;
 namespace {
 
 constexpr int64_t kDepth = 16;  // terms of one instruction
-// A number in place of a row's largest, where it has none: small beside what makes cells far.
-constexpr double kSmallLargest = 1;
-// A multiprocessor makes 16 exponentials in a clock, and multiply-adds 128: of so many cells one
-// goes through the latter, some 12 instructions.
-constexpr int64_t kCellsOfOneMultiplied = 4;
 
 std::string number(int64_t n) { return std::to_string(n); }
 
@@ -370,38 +363,15 @@ std::string Printer::stream_exponential(const Body& of, const Node& n, const Nod
   std::string name = stream_between_ ? "exp_between(" : "exp_distance(";
   if (!difference) return name + values[n.args[0]].text + ", 0.0f)";
   std::string pair = column_pair(of[distance.args[1]], loads, false);
-  std::string from = ", " + (pair.empty() ? values[distance.args[1]].text : pair);
+  std::string from = ", " + (pair.empty() ? values[distance.args[1]].text : pair) + ")";
   std::optional<Scaled> product = scaled(of, distance.args[0]);
-  bool usual = is_usual(of, n, loads);
-  // The rarely taken form of cells needs not be fast.
-  bool some = (usual || !stream_either_) && is_below_largest(of, distance.args[1], loads);
-  std::string rest = from + (some ? ", " + multiplied_cells() : "") + ")";
-  if (usual) {
+  if (is_usual(of, n, loads)) {
     return "exp_near(" + values[product ? product->value : distance.args[0]].text + ", " +
-           real_literal(product ? product->by : 1, DType::f32) + rest;
+           real_literal(product ? product->by : 1, DType::f32) + from;
   }
-  if (!product || stream_between_) return name + values[distance.args[0]].text + rest;
+  if (!product || stream_between_) return name + values[distance.args[0]].text + from;
   return "exp_scaled(" + values[product->value].text + ", " +
-         real_literal(product->by, DType::f32) + rest;
-}
-
-// The node is a row's running largest number, from which its cells are subtracted.
-bool Printer::is_below_largest(const Body& of, NodeId id,
-                               const std::vector<nest::Access>& loads) const {
-  std::set<nest::BufferId> rows;
-  if (stream_between_ || !chosen_rows(of, id, loads, kSmallLargest, rows)) return false;
-  return !rows.empty() && std::all_of(rows.begin(), rows.end(), [&](nest::BufferId row) {
-    std::vector<const nest::Store*> stores = stores_in(stream_->loop->body);
-    return std::any_of(stores.begin(), stores.end(), [&](const nest::Store* s) {
-      return s->kind == nest::StoreKind::max && s->target.buffer == row;
-    });
-  });
-}
-
-// Of the cells of a loop: those whose exponentials multiply-adds make.
-std::string Printer::multiplied_cells() {
-  if (const char* e = std::getenv("TILE_PROBE_POLY")) return std::string(e);
-  return "(n + i) % " + number(kCellsOfOneMultiplied) + " == 0";
+         real_literal(product->by, DType::f32) + from;
 }
 
 }  // namespace tile::cuda

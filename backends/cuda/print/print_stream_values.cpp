@@ -262,6 +262,7 @@ void Printer::either_run(const nest::Block& run, const std::string& odd) {
 
 // What both forms end with alike stays in each of them, beside its exponentials.
 void Printer::settle_stored(const nest::Block& run) {
+  if (!stream_->groups) return;
   std::set<nest::BufferId> stored;
   for (const nest::Store* s : stores_in(run)) {
     if (s->kind == nest::StoreKind::multiply && !is_row_fragment(s->target.buffer)) {

@@ -215,8 +215,6 @@ class Printer {
   };
   NodeValues body(const Body& body, const std::vector<nest::Access>& loads, const Lanes* lanes,
                   const Region* region);
-  bool is_below_largest(const Body& of, NodeId id, const std::vector<nest::Access>& loads) const;
-  static std::string multiplied_cells();
   std::string stream_exponential(const Body& of, const Node& n, const NodeValues& values,
                                  const std::vector<nest::Access>& loads) const;
   ValueText node(const Body& body, const Node& node, const NodeValues& values,

@@ -9,7 +9,7 @@ FOLDER = pathlib.Path(__file__).parent
 
 
 class Types:
-    """What a network is stored in. In bf16 sums, statistics and weights of attention are f32, and each layer rounds once."""
+    """What a network is stored in. In bf16 statistics and weights of attention are f32."""
 
     def __init__(self, bf16):
         self.suffix = "_bf16" if bf16 else ""
@@ -40,21 +40,27 @@ def gpt2_block(n, x, types):
     wide, narrow = types.wide, types.narrow
     inputs = ["G{}[C]", "B{}[C]", "Wqkv{}[C, 3, H, E]", "Bqkv{}[3, H, E]", "Wo{}[H, E, C]", "Bo{}[C]", "Gm{}[C]", "Bm{}[C]",
               "Wu{}[C, F]", "Bu{}[F]", "Wd{}[F, C]", "Bd{}[C]"]
-    text = norm(f"N{n}", x, f"G{n}", f"B{n}", types) + f"""  P{n}[b, p, h, s, e: B, 3, H, S, E] = +({wide(f"N{n}[b, s, c]")} * Wqkv{n}[c, p, h, e]);
-  QKV{n} = {narrow(f"P{n} + reshape(Bqkv{n}, 3, H, 1, E)")};
-  L{n}[b, h, s, t: B, H, S, S] = +({wide(f"QKV{n}[b, 0, h, s, e]")} * QKV{n}[b, 1, h, t, e]), s - t < S;
+    # Of the gradient of three parts of one tensor, attention's own is found where the parts are tensors.
+    q, k, v = (f"QKV{n}[b, {p}, h, " for p in range(3))
+    parts = ""
+    if types.bf16:
+        q, k, v = (f"{part}{n}[b, h, " for part in "QKV")
+        parts = "".join(f"  {part}{n}[b, h, s, e: B, H, S, E] = =(QKV{n}[b, {p}, h, s, e]);\n" for p, part in enumerate("QKV"))
+    text = norm(f"N{n}", x, f"G{n}", f"B{n}", types) + f"""  P{n}[b, p, h, s, e: B, 3, H, S, E] = +(N{n}[b, s, c] * Wqkv{n}[c, p, h, e]);
+  QKV{n} = P{n} + reshape(Bqkv{n}, 3, H, 1, E);
+{parts}  L{n}[b, h, s, t: B, H, S, S] = +({wide(q + "s, e]")} * {wide(k + "t, e]")}), s - t < S;
   Z{n} = L{n} * (1.0 / sqrt(1.0 * E));
   Top{n}[b, h, s, 0: B, H, S, 1] = >(Z{n}[b, h, s, t]), s - t < S;
   X{n} = exp(Z{n} - Top{n});
   Sum{n}[b, h, s, 0: B, H, S, 1] = +(X{n}[b, h, s, t]), s - t < S;
   A{n} = {narrow(f"X{n} / Sum{n}")};
-  O{n}[b, s, h, e: B, S, H, E] = +(A{n}[b, h, s, t] * QKV{n}[b, 2, h, t, e]), s - t < S;
-  R{n}[b, s, c: B, S, C] = +({wide(f"O{n}[b, s, h, e]")} * Wo{n}[h, e, c]);
-  Y{n} = {narrow(f"{x} + R{n} + Bo{n}")};
-""" + norm(f"M{n}", f"Y{n}", f"Gm{n}", f"Bm{n}", types) + f"""  U{n}[b, s, f: B, S, F] = +({wide(f"M{n}[b, s, c]")} * Wu{n}[c, f]);
-  T{n} = {narrow(f"gelu(U{n} + Bu{n})")};
-  D{n}[b, s, c: B, S, C] = +({wide(f"T{n}[b, s, f]")} * Wd{n}[f, c]);
-  H{n} = {narrow(f"Y{n} + D{n} + Bd{n}")};
+  O{n}[b, s, h, e: B, S, H, E] = +(A{n}[b, h, s, t] * {v}t, e]), s - t < S;
+  R{n}[b, s, c: B, S, C] = +(O{n}[b, s, h, e] * Wo{n}[h, e, c]);
+  Y{n} = {x} + R{n} + Bo{n};
+""" + norm(f"M{n}", f"Y{n}", f"Gm{n}", f"Bm{n}", types) + f"""  U{n}[b, s, f: B, S, F] = +(M{n}[b, s, c] * Wu{n}[c, f]);
+  T{n} = gelu(U{n} + Bu{n});
+  D{n}[b, s, c: B, S, C] = +(T{n}[b, s, f] * Wd{n}[f, c]);
+  H{n} = Y{n} + D{n} + Bd{n};
 """
     return text, [i.format(n) for i in inputs], f"H{n}"
 
@@ -193,7 +199,7 @@ def lstm(steps, headers):
 def header(title, optimiser, data, tolerance, code, call, cases, types=F32):
     """`code`: the names of files with Python, without what tells the module; `call`: the peers' expression."""
     lines = [f"// {title}", "// Written by generate.py.", "//: suite networks 1.5 1.1", "//: kind network", "//: device cpu cuda", "//: measure gflops", *types.header,
-             f"//: data {data}", f"//: train Loss {optimiser}.tile", f"//: tolerance {tolerance}"]
+             f"//: data {data}", f"//: train Loss {optimiser}{types.suffix}.tile", f"//: tolerance {tolerance}"]
     lines += [f"//: code torch,torch_compile {name}_torch.py" for name in ["loss", *code]]
     # JAX stands beside what is measured on CPUs.
     lines += [] if types.bf16 else [f"//: code jax {name}_jax.py" for name in code]

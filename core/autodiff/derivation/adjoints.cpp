@@ -118,7 +118,28 @@ void Derivation::release_name(TensorId id, const std::vector<TensorId>& parts) {
   }
 }
 
+// The adjoint of a tensor has the tensor's type: where a program converts between floats, what is
+// added up of wider ones is rounded once, behind the sum.
 TensorId Derivation::adjoint(TensorId id, Span span) {
+  TensorId whole = added_up(id, span);
+  bool typed = !converts_floats_ || !whole.valid() || whole == seed_ ||
+               components_.contains(whole) || rounded_.contains(whole);
+  if (typed) return whole;
+  std::vector<TensorId> parts = addends(whole);
+  release_name(id, {whole});
+  Body body;
+  NodeId value = body.load(0), like = body.load(1);
+  body.results = {body.operation(Op::cast_like, {value, like})};
+  TensorId result = elementwise(adjoint_name(id), span, {whole, id}, std::move(body));
+  CellConditions own = conditions(whole);
+  set_conditions(result, std::move(own));
+  if (parts.size() > 1) addends_[result] = std::move(parts);
+  rounded_.insert(result);
+  contributions_[id] = {{result, {}}};
+  return result;
+}
+
+TensorId Derivation::added_up(TensorId id, Span span) {
   const Contributions contributions = contributions_[id];
   if (contributions.empty()) return TensorId();
   bool anywhere = std::any_of(contributions.begin(), contributions.end(),

@@ -100,6 +100,20 @@ void add_names(const Tensor& t, std::set<std::string>& names) {
   }
 }
 
+bool converts_floats(const Program& program) {
+  bool found = false;
+  auto visit = [&](const Body& body) {
+    visit_nodes(body, [&](const Node& n) {
+      found = found || (n.kind == NodeKind::operation && n.op == Op::cast && is_float(n.type));
+    });
+  };
+  for (const Statement& s : program.statements) {
+    if (const auto* c = std::get_if<SymbolicContraction>(&s.what)) visit(c->body);
+    if (const auto* e = std::get_if<Elementwise>(&s.what)) visit(e->body);
+  }
+  return found;
+}
+
 }  // namespace
 
 std::string suffixed(const std::string& name, const std::string& suffix) {
@@ -113,7 +127,8 @@ Derivation::Derivation(const Program& forward, TensorId of, const std::vector<Te
       forward_inputs_(forward.inputs.size()),
       forward_statements_(forward.statements.size()),
       keeps_conditions_(!options.skips("conditions")),
-      drops_zero_sums_(!options.skips("means")) {
+      drops_zero_sums_(!options.skips("means")),
+      converts_floats_(converts_floats(forward)) {
   for (const Tensor& t : forward.tensors) add_names(t, names_);
   for (TensorId id : wrt) program.tensors[id].differentiated = true;
   IdVector<TensorId, TensorId> to;

@@ -75,7 +75,7 @@ class Derivation {
   // The sum of an adjoint over what the broadcasting of `operand` repeated.
   TensorId unbroadcast(const std::string& name, Span span, TensorId adjoint, TensorId operand);
 
-  // The whole adjoint of `id`, contributions added up; -1: none.
+  // The whole adjoint of `id`, contributions added up and of its type; -1: none.
   TensorId adjoint(TensorId id, Span span);
   // A tensor that holds component k of the adjoint of tuples; -1: none is known.
   TensorId component_of(TensorId adjoint, int k) const;
@@ -88,6 +88,7 @@ class Derivation {
   void drop_unused();
 
  private:
+  TensorId added_up(TensorId id, Span span);
   TensorId sum_of(const std::string& name, Span span, const std::vector<TensorId>& parts);
   std::string fresh(const std::string& name);
   void add_seed(TensorId of);
@@ -115,6 +116,8 @@ class Derivation {
   SymbolicShapes shapes_;
   bool keeps_conditions_;
   bool drops_zero_sums_;
+  bool converts_floats_ = false;  // some statement of the forward program does
+  std::set<TensorId> rounded_;    // adjoints that have their tensors' types
   std::map<TensorId, std::vector<TensorId>> addends_;
   std::map<TensorId, CellConditions> conditions_;
   IdVector<TensorId, Contributions> contributions_;

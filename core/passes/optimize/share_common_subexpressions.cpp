@@ -7,6 +7,7 @@
 #include "core/ir/analysis/uses.h"
 #include "core/ir/text.h"
 #include "core/passes/optimize/optimize.h"
+#include "core/passes/optimize/rename_reads.h"
 
 namespace tile {
 namespace {
@@ -110,26 +111,6 @@ std::map<std::vector<int64_t>, int> outlines(const BoundProgram& program) {
   return counts;
 }
 
-void rename_reads(BoundStatement& statement, const std::map<TensorId, TensorId>& same) {
-  auto renamed = [&](TensorId& id) {
-    auto it = same.find(id);
-    if (it != same.end()) id = it->second;
-  };
-  if (Contraction* c = std::get_if<Contraction>(&statement)) {
-    if (c->fill) renamed(*c->fill);
-    for (Piece& piece : c->pieces) {
-      for (Access& a : piece.loads) renamed(a.tensor);
-    }
-  } else if (Sort* s = std::get_if<Sort>(&statement)) {
-    renamed(s->source);
-  } else if (Scatter* s2 = std::get_if<Scatter>(&statement)) {
-    renamed(s2->updates);
-    renamed(s2->indices);
-  } else if (BoundRepeat* r = std::get_if<BoundRepeat>(&statement)) {
-    for (TensorId& id : r->operands) renamed(id);
-  }
-}
-
 bool is_output(const BoundProgram& program, TensorId id) {
   for (TensorId output : program.outputs) {
     if (storage_of(program, output) == id) return true;
@@ -156,12 +137,7 @@ void share_common_subexpressions(BoundProgram& program, const Target&) {
     for (size_t o = 0; o < c->outputs.size(); ++o) same[c->outputs[o]] = it->second[o];
     return true;
   });
-  for (TensorId id : program.tensors.ids()) {
-    const std::optional<TensorId>& source = program.tensors[id].view_of;
-    if (!source) continue;
-    auto it = same.find(*source);
-    if (it != same.end()) program.tensors.edit(id).view_of = it->second;
-  }
+  rename_views(program, same);
 }
 
 }  // namespace tile
