@@ -4,13 +4,12 @@
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
-#include <numeric>
-#include <sstream>
 
 #include "bench/commands/session.h"
 #include "bench/measure/prepared.h"
 #include "bench/measure/workload.h"
 #include "bench/report/html_report.h"
+#include "bench/report/kernel_table.h"
 #include "bench/report/results.h"
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/files.h"
@@ -59,42 +58,35 @@ Prepared prepared(const std::shared_ptr<Engine>& engine, const Case& c) {
   });
 }
 
-std::string quantity(double value, const char* unit) {
-  constexpr const char* kPrefixes[] = {"", "k", "M", "G", "T"};
-  size_t prefix = 0;
-  for (; value >= 1000 && prefix + 1 < std::size(kPrefixes); ++prefix) value /= 1000;
-  char text[48];
-  std::snprintf(text, sizeof text, "%.4g %s%s", value, kPrefixes[prefix], unit);
-  return text;
-}
 std::string microseconds(double ns) {
   char text[48];
   std::snprintf(text, sizeof text, "%.3f us", ns / 1e3);
   return text;
 }
 
-// Each line of a text some columns to the right, without empty ones.
-std::string indented(const std::string& text) {
-  std::string out;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    if (!line.empty()) out += "    " + line + "\n";
+// All of a program's kernels in the order of launches.
+std::vector<KernelTime> kernel_times(const Prepared& p) {
+  const std::vector<Launch>& launches = p.executable().launches;
+  std::vector<KernelTime> list;
+  for (const LaunchProfile& l : profile(p.executable(), p.launch_ns())) {
+    const Launch& launch = launches[list.size()];
+    // The ceiling of bytes is the memory's.
+    bool cached = l.share > 1 && l.work.memory_ns > l.work.arithmetic_ns;
+    list.push_back({l.name, l.ns, l.work.bytes, std::nullopt,
+                    cached ? "from the caches" : share_text(l.share) + " of its ceiling",
+                    launch.kernel ? print(launch.schedule) : ""});
+    if (l.work.counted) list.back().operations = l.work.operations;
   }
-  return out;
+  return list;
 }
 
-void print_kernel(std::ostream& out, const LaunchProfile& l, double sum, const Launch& launch) {
-  out << "  kernel " << l.name << ": " << microseconds(l.ns);
-  char text[160];
-  std::snprintf(text, sizeof text, ", %.0f %% of all, ", sum > 0 ? 100 * l.ns / sum : 0);
-  out << text << quantity(l.work.bytes, "B") << ", ";
-  out << (l.work.counted ? quantity(l.work.operations, "FLOP") : "operations not counted");
-  std::snprintf(text, sizeof text, ", %.1f %% of its ceiling\n", 100 * l.share);
-  out << text;
-  if (launch.kernel) out << indented(print(launch.schedule));
+double sum_of_ns(const std::vector<KernelTime>& kernels) {
+  double sum = 0;
+  for (const KernelTime& k : kernels) sum += k.ns;
+  return sum;
 }
 
-void print_program(const Prepared& p, const Times& times) {
+void print_program(const Prepared& p, const Times& times, const std::vector<KernelTime>& kernels) {
   const Executable& e = p.executable();
   std::cout << p.what().name << ": " << microseconds(times.least()) << " at least, "
             << microseconds(times.median()) << " in the median of " << times.iterations
@@ -104,8 +96,7 @@ void print_program(const Prepared& p, const Times& times) {
   std::cout << text << quantity(p.work().bytes, "B") << " of inputs and outputs, "
             << quantity(static_cast<double>(e.arena_bytes + e.workspace_bytes), "B")
             << " of temporaries\n";
-  if (e.engine->is_reference()) return;
-  print_kernels(std::cout, p, e.launches.size(), false);
+  for (const KernelTime& k : kernels) print_kernel(std::cout, k, sum_of_ns(kernels));
 }
 
 // The largest difference of two programs' outputs; throws Failure where they are not alike.
@@ -128,31 +119,36 @@ double largest_difference(Prepared& a, Prepared& b) {
   return worst;
 }
 
-// The exit status: 1 where the results differ.
-int print_comparison(const std::string& name, double ratio, double worst) {
+// How a program stands beside another.
+struct Comparison {
+  std::string text;
+  bool same = true;  // within the tolerance
+};
+Comparison comparison(double ratio, double worst) {
   char text[160];
-  std::snprintf(text, sizeof text, " takes %.3f times as long; largest difference of results %.2g",
+  std::snprintf(text, sizeof text, "takes %.3f times as long; largest difference of results %.2g",
                 ratio, worst);
-  std::cout << name << text;
-  bool same = worst <= kTolerance;  // not of NaN
-  if (!same) {
-    std::snprintf(text, sizeof text, ": the results differ by more than the tolerance, %.2g",
-                  kTolerance);
-    std::cout << text;
-  }
-  std::cout << "\n";
-  return same ? 0 : 1;
+  Comparison c{text, worst <= kTolerance};  // not of NaN
+  if (c.same) return c;
+  std::snprintf(text, sizeof text, ": the results differ by more than the tolerance, %.2g",
+                kTolerance);
+  c.text += text;
+  return c;
 }
 
 // The file that named benchmarks leave, or its page, with what each program was seen to take.
 void keep_results(const Request& request, std::vector<Prepared>& programs,
-                  const std::vector<Times>& times) {
+                  const std::vector<Times>& times,
+                  const std::vector<std::vector<KernelTime>>& kernels, const std::string& beside) {
   Request of_machine = request;
   of_machine.names.clear();
   Session session(of_machine);
   ResultsFile file(request.json, request.resume, session.context());
   for (size_t i = 0; i < programs.size(); ++i) {
-    file.add(session.time(programs[i], programs[i].what().name, &times[i]));
+    Result result = session.time(programs[i], programs[i].what().name, &times[i]);
+    result.launches = kernels[i];
+    if (i > 0) result.beside = beside + programs[0].what().name;
+    file.add(result);
   }
   file.finish();
   if (!request.html.empty()) write_html(file.results(), request.html);
@@ -160,18 +156,13 @@ void keep_results(const Request& request, std::vector<Prepared>& programs,
 
 }  // namespace
 
-void print_kernels(std::ostream& out, const Prepared& p, size_t most, bool slowest_first) {
-  std::vector<LaunchProfile> launches = profile(p.executable(), p.launch_ns());
-  double sum = 0;
-  for (const LaunchProfile& launch : launches) sum += launch.ns;
-  std::vector<size_t> order(launches.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  if (slowest_first) {
-    std::stable_sort(order.begin(), order.end(),
-                     [&](size_t a, size_t b) { return launches[a].ns > launches[b].ns; });
-  }
-  order.resize(std::min(order.size(), most));
-  for (size_t i : order) print_kernel(out, launches[i], sum, p.executable().launches[i]);
+void print_kernels(std::ostream& out, const Prepared& p, size_t most) {
+  std::vector<KernelTime> kernels = kernel_times(p);
+  double sum = sum_of_ns(kernels);
+  std::stable_sort(kernels.begin(), kernels.end(),
+                   [](const KernelTime& a, const KernelTime& b) { return a.ns > b.ns; });
+  kernels.resize(std::min(kernels.size(), most));
+  for (const KernelTime& k : kernels) print_kernel(out, k, sum);
 }
 
 std::optional<std::string> program_file(const std::vector<std::string>& names) {
@@ -211,10 +202,17 @@ int command_run_file(const Request& request, const std::string& file,
   for (const Prepared& p : all) contenders.push_back({p.what().name, p.calls()});
   std::vector<Times> times = interleave(contenders, request.timing);
   std::cout << engine->device() << "\n";
-  for (size_t i = 0; i < all.size(); ++i) print_program(all[i], times[i]);
-  if (!request.json.empty() || !request.html.empty()) keep_results(request, all, times);
-  if (!two) return 0;
-  return print_comparison(arguments.against, in_turns(times[1], times[0]), worst);
+  std::vector<std::vector<KernelTime>> kernels(all.size());
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (!engine->is_reference()) kernels[i] = kernel_times(all[i]);
+    print_program(all[i], times[i], kernels[i]);
+  }
+  Comparison beside = two ? comparison(in_turns(times[1], times[0]), worst) : Comparison{};
+  if (!request.json.empty() || !request.html.empty()) {
+    keep_results(request, all, times, kernels, beside.text + ", beside ");
+  }
+  if (two) std::cout << arguments.against << " " << beside.text << "\n";
+  return beside.same ? 0 : 1;
 }
 
 }  // namespace tile::bench

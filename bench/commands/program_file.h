@@ -17,8 +17,8 @@ struct FileArguments {
   std::string against;              // another program of the same inputs; empty: none
 };
 
-// Some of a program's kernels, each with its work, its share of its ceiling and its schedule.
-void print_kernels(std::ostream& out, const Prepared& p, size_t most, bool slowest_first);
+// A program's slowest kernels, each with its work, its share of its ceiling and its schedule.
+void print_kernels(std::ostream& out, const Prepared& p, size_t most);
 
 // The file among the names, where one of them is a program's file; throws Failure where there are
 // other names beside it.

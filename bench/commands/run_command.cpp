@@ -73,7 +73,7 @@ int command_run(const Request& request) {
       if (request.tune_ms > 0) curve = session.tune(prepared, request.tune_ms);
       Result result = session.time(prepared, c.name);
       result.tuning = std::move(curve);
-      if (request.kernels > 0) print_kernels(table(request), prepared, request.kernels, true);
+      if (request.kernels > 0) print_kernels(table(request), prepared, request.kernels);
       return result;
     });
   }

@@ -17,8 +17,7 @@ namespace {
 
 constexpr double kCopiedBytes = 1 << 16;  // less is a call's cost
 
-// What mostly reads is not held back by a copy's writes.
-bool mostly_reads(const Work& work) { return work.written < work.bytes / 8; }
+Traffic traffic_of(const Work& work) { return {work.bytes - work.written, work.written}; }
 
 std::string number_text(double value) {
   char text[64];
@@ -150,8 +149,7 @@ double Session::ceiling(const Prepared& prepared) {
   if (prepared.what().workload->measure == Measure::gflops) {
     return ceilings_.gflops(threads_) * neighbours_advantage(prepared);
   }
-  Traffic traffic = mostly_reads(work) ? Traffic::read : Traffic::copy;
-  return ceilings_.gbps(traffic, threads_, work.bytes);
+  return ceilings_.gbps(traffic_of(work), threads_);
 }
 
 // What a processor or its memory can do differs from second to second where others use the machine
@@ -162,7 +160,7 @@ std::unique_ptr<PlainWork> Session::plain_work(const Prepared& prepared) const {
   if (prepared.what().workload->measure == Measure::gflops) return plain_multiply_adds(threads_);
   const Work& work = prepared.work();
   if (work.bytes < kCopiedBytes) return nullptr;
-  return plain_traffic(mostly_reads(work) ? Traffic::read : Traffic::copy, threads_, work.bytes);
+  return plain_traffic(traffic_of(work), threads_);
 }
 
 // Arithmetic as the device's data sheet has it; bandwidth as a copy in its memory reaches it.

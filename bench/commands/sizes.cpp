@@ -11,6 +11,8 @@
 #include <random>
 #include <set>
 #include <thread>
+#include <tuple>
+#include <utility>
 
 #include "bench/commands/commands.h"
 #include "bench/measure/size_networks.h"
@@ -79,7 +81,8 @@ struct Outcome {
   // What the first call of a size takes of the processor before it runs, where it compiled nothing:
   // the most, and the median.
   double first_ms = 0, median_ms = 0;
-  double class_ms = 0;  // the most that one takes that compiles, the very first call beside
+  int64_t first_at = 0;  // the size that takes the most
+  double class_ms = 0;   // the most that one takes that compiles, the very first call beside
   std::map<std::string, std::set<int64_t>> own;  // sizes whose kernels share no code, by the reason
   double worst = 0, mean = 0;                    // time of shared code over a size's own
   int64_t worst_at = 0;
@@ -136,7 +139,7 @@ class Sizes {
     double ms = processor_ms() - start;
     t.take_outputs(*e);
     run_once(*e, t);
-    if (engine_->kernels().compiled == before) known_ms_.push_back(ms);
+    if (engine_->kernels().compiled == before) known_ms_.emplace_back(ms, n);
     if (engine_->kernels().compiled > before && before > 0) {
       outcome_.class_ms = std::max(outcome_.class_ms, ms);
     }
@@ -155,8 +158,8 @@ class Sizes {
     }
     std::sort(known_ms_.begin(), known_ms_.end());
     if (known_ms_.empty()) return;
-    outcome_.first_ms = known_ms_.back();
-    outcome_.median_ms = known_ms_[known_ms_.size() / 2];
+    std::tie(outcome_.first_ms, outcome_.first_at) = known_ms_.back();
+    outcome_.median_ms = known_ms_[known_ms_.size() / 2].first;
   }
 
   // Some sizes' shared code and their own, in turns.
@@ -243,7 +246,8 @@ class Sizes {
   std::shared_ptr<Engine> engine_;
   std::shared_ptr<LoadedProgram> program_;
   std::map<size_t, std::set<std::string>> codes_;  // by launch
-  std::vector<double> known_ms_;                   // of first calls that compiled nothing
+  // Of first calls that compiled nothing, and at which size.
+  std::vector<std::pair<double, int64_t>> known_ms_;
   Outcome outcome_;
 };
 
@@ -256,6 +260,7 @@ Json json_of(const SizeNetwork& network, const Outcome& o) {
           {"codes", o.codes},
           {"most_codes", o.most_codes},
           {"new_size_ms", o.first_ms},
+          {"new_size_at", o.first_at},
           {"median_ms", o.median_ms},
           {"class_ms", o.class_ms},
           {"over_own_worst", o.worst},
@@ -285,11 +290,12 @@ int command_sizes(const Request& request, const SizesOptions& options) {
     Outcome o = Sizes(request, options, network).run(progress);
     progress.clear();
     std::printf(
-        "%-34s %-8s %7zu %6zu %12zu %12.2f %7.2f %13.1f %14.3f %.3f at %lld %10.3f %.3f at %lld "
-        "%10.3f %.1f\n",
-        network.name, network.open, o.kernels, o.codes, o.most_codes, o.first_ms, o.median_ms,
-        o.class_ms, o.mean, o.worst, static_cast<long long>(o.worst_at), o.least_mean,
-        o.least_worst, static_cast<long long>(o.least_worst_at), o.settled, o.settled_ms);
+        "%-34s %-8s %7zu %6zu %12zu %6.2f at %2lld %7.2f %13.1f %14.3f %.3f at %lld %10.3f %.3f at "
+        "%lld %10.3f %.1f\n",
+        network.name, network.open, o.kernels, o.codes, o.most_codes, o.first_ms,
+        static_cast<long long>(o.first_at), o.median_ms, o.class_ms, o.mean, o.worst,
+        static_cast<long long>(o.worst_at), o.least_mean, o.least_worst,
+        static_cast<long long>(o.least_worst_at), o.settled, o.settled_ms);
     for (const auto& [why, sizes] : o.own) {
       std::printf("  code of its own at %zu sizes, first %lld: %s\n", sizes.size(),
                   static_cast<long long>(*sizes.begin()), why.c_str());

@@ -5,6 +5,7 @@
 #include <bit>
 #include <chrono>
 #include <cstring>
+#include <ctime>
 #include <functional>
 #include <limits>
 #include <thread>
@@ -49,6 +50,25 @@ double least_seconds(const std::function<void()>& call) {
   return seconds;
 }
 
+// Of the calling thread's processor.
+double own_ns() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) * 1e9 + static_cast<double>(t.tv_nsec);
+}
+
+// How many calls take so long.
+int64_t calls_in(PlainWork& work, double ns) {
+  int64_t count = 1;
+  while (work.nanoseconds(count) < ns) count *= 2;
+  return count;
+}
+double least_ns(PlainWork& work, int64_t count, int repeats) {
+  double least = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < repeats; ++i) least = std::min(least, work.nanoseconds(count));
+  return least;
+}
+
 }  // namespace
 
 std::string probe_name() { return cpu::probe_loops().name; }
@@ -67,17 +87,14 @@ double multiply_add_gflops(int threads) {
   return rate;
 }
 
-double memory_gbps(Traffic traffic, int threads, size_t bytes, int repeats) {
-  std::unique_ptr<PlainWork> work = plain_traffic(traffic, threads, static_cast<double>(bytes));
-  int64_t count = 1;
-  while (work->nanoseconds(count) < kProbeNs) count *= 2;
-  double least = std::numeric_limits<double>::infinity();
-  for (int i = 0; i < repeats; ++i) least = std::min(least, work->nanoseconds(count));
-  return work->amount() * static_cast<double>(count) / least;
+double memory_gbps(const Traffic& traffic, int threads, int repeats) {
+  std::unique_ptr<PlainWork> work = plain_traffic(traffic, threads);
+  int64_t count = calls_in(*work, kProbeNs);
+  return work->amount() * static_cast<double>(count) / least_ns(*work, count, repeats);
 }
 
 PlainWork::PlainWork(int threads, double amount, std::function<void(int, int64_t)> part)
-    : part_(std::move(part)), amount_(amount) {
+    : part_(std::move(part)), amount_(amount), own_ns_(static_cast<size_t>(threads)) {
   for (int i = 1; i < threads; ++i) others_.emplace_back([this, i] { serve(i); });
 }
 
@@ -88,20 +105,25 @@ PlainWork::~PlainWork() {
   for (std::thread& t : others_) t.join();
 }
 
+void PlainWork::do_part(int thread) {
+  double start = own_ns();
+  part_(thread, count_);
+  own_ns_[static_cast<size_t>(thread)] = own_ns() - start;
+}
+
 void PlainWork::serve(int thread) {
   for (int seen = 0;; ++seen) {
     round_.wait(seen);
     if (over_) return;
     ++awake_;
     while (started_ <= seen) std::this_thread::yield();
-    part_(thread, count_);
+    do_part(thread);
     --busy_;
   }
 }
 
-double PlainWork::nanoseconds(int64_t count) {
+double PlainWork::together() {
   auto others = static_cast<int>(others_.size());
-  count_ = count;
   awake_ = 0;
   busy_ = others;
   ++round_;
@@ -109,9 +131,21 @@ double PlainWork::nanoseconds(int64_t count) {
   while (awake_ < others) std::this_thread::yield();
   auto start = Clock::now();
   ++started_;
-  part_(0, count);
+  do_part(0);
   while (busy_ > 0) std::this_thread::yield();
   return std::chrono::duration<double, std::nano>(Clock::now() - start).count();
+}
+
+// Parts that ran one after the other had the memory for themselves: that the ceiling is too high is
+// possible then, that it is too low is not.
+double PlainWork::nanoseconds(int64_t count) {
+  constexpr double kWaited = 1.25;  // of the time of a thread that had a processor throughout
+  constexpr int kAttempts = 3;
+  count_ = count;
+  for (int attempt = 1;; ++attempt) {
+    double all = together(), longest = *std::max_element(own_ns_.begin(), own_ns_.end());
+    if (all <= kWaited * longest || attempt == kAttempts) return std::min(all, longest);
+  }
 }
 
 std::unique_ptr<PlainWork> plain_multiply_adds(int threads) {
@@ -120,27 +154,85 @@ std::unique_ptr<PlainWork> plain_multiply_adds(int threads) {
                                      [&](int, int64_t count) { loops.multiply_add(count); });
 }
 
-std::unique_ptr<PlainWork> plain_traffic(Traffic traffic, int threads, double bytes) {
-  constexpr int64_t kMultiple = 1024;  // what the reading loop takes
-  int buffers = traffic == Traffic::copy ? 2 : 1;
-  auto size = static_cast<int64_t>(bytes) / buffers / threads / kMultiple * kMultiple;
-  size = std::max(size, kMultiple);
-  auto memory = std::make_shared<std::vector<Tensor>>();
-  for (int i = 0; i < threads * buffers; ++i) memory->emplace_back(InputType{DType::u8, {size}});
+namespace {
+
+// Ways to store many bytes. Which is the fastest depends on what the caches hold of them, and libc
+// knows only the caches that the system tells of: past these it stores around all of them, and in
+// pieces it never does.
+enum class Way : uint8_t { whole, pieces, around_caches };
+constexpr size_t kPiece = 1 << 14;
+
+// `from` null: zeros.
+void store(std::byte* to, const std::byte* from, size_t bytes, Way way) {
+  if (way == Way::around_caches) return cpu::probe_loops().store_around_caches(to, from, bytes);
+  size_t piece = way == Way::whole ? bytes : kPiece;
+  for (size_t at = 0; at < bytes; at += piece) {
+    size_t now = std::min(piece, bytes - at);
+    from != nullptr ? std::memcpy(to + at, from + at, now) : std::memset(to + at, 0, now);
+  }
+}
+
+// One thread's part.
+class Moved {
+ public:
+  Moved(size_t read, size_t written) : read_(bytes_of(read)), written_(bytes_of(written)) {}
+  void once(Way way) {
+    auto *from = read_.elements<std::byte>(), *to = written_.elements<std::byte>();
+    size_t copied = std::min(read_.bytes(), written_.bytes());
+    store(to, from, copied, way);
+    store(to + copied, nullptr, written_.bytes() - copied, way);
+    cpu::probe_loops().read(from + copied, read_.bytes() - copied);
+  }
+  double bytes() const { return static_cast<double>(read_.bytes() + written_.bytes()); }
+
+ private:
+  static Tensor bytes_of(size_t size) {
+    return Tensor(InputType{DType::u8, {static_cast<int64_t>(size)}});
+  }
+  Tensor read_, written_;
+};
+
+void take_the_fastest(PlainWork& work, Way& way) {
+  constexpr double kTrialNs = 2e5;
+  constexpr int kTrials = 3;
+  double least = std::numeric_limits<double>::infinity();
+  Way best = way;
+  for (Way now : {Way::whole, Way::pieces, Way::around_caches}) {
+    if (now == Way::around_caches && cpu::probe_loops().store_around_caches == nullptr) continue;
+    way = now;
+    int64_t count = calls_in(work, kTrialNs);
+    double ns = least_ns(work, count, kTrials) / static_cast<double>(count);
+    if (ns < least) best = now;
+    least = std::min(least, ns);
+  }
+  way = best;
+}
+
+}  // namespace
+
+std::unique_ptr<PlainWork> plain_traffic(const Traffic& traffic, int threads) {
+  constexpr size_t kMultiple = 1024;  // what the loops take
+  auto part_of = [&](double bytes) {
+    return static_cast<size_t>(bytes) / static_cast<size_t>(threads) / kMultiple * kMultiple;
+  };
+  size_t written = part_of(traffic.written), read = part_of(traffic.read);
+  if (written == 0) read = std::max(read, kMultiple);
+  struct State {
+    std::vector<Moved> parts;
+    Way way = Way::whole;
+  };
+  auto state = std::make_shared<State>();
+  for (int i = 0; i < threads; ++i) state->parts.emplace_back(read, written);
   auto part = [=](int thread, int64_t count) {
-    Tensor& from = (*memory)[static_cast<size_t>(thread * buffers)];
-    Tensor& to = (*memory)[static_cast<size_t>((thread + 1) * buffers - 1)];
     for (int64_t i = 0; i < count; ++i) {
-      if (traffic == Traffic::read) {
-        cpu::probe_loops().read(from.data(), from.bytes());
-      } else {
-        std::memcpy(to.data(), from.data(), from.bytes());
-      }
+      state->parts[static_cast<size_t>(thread)].once(state->way);
       // The compiler must not drop or merge calls.
       asm volatile("" : : : "memory");
     }
   };
-  return std::make_unique<PlainWork>(threads, static_cast<double>(size * buffers * threads), part);
+  auto work = std::make_unique<PlainWork>(threads, threads * state->parts.front().bytes(), part);
+  if (written > 0) take_the_fastest(*work, state->way);
+  return work;
 }
 
 double device_copy_gbps(DeviceSession& session) {
@@ -163,10 +255,17 @@ double Ceilings::gflops(int threads) {
   return it->second;
 }
 
-double Ceilings::gbps(Traffic traffic, int threads, double bytes) {
-  size_t size = std::bit_ceil(std::max<size_t>(static_cast<size_t>(bytes), 4096));
-  auto [it, fresh] = gbps_.try_emplace({traffic, threads, size}, 0.0);
-  if (fresh) it->second = memory_gbps(traffic, threads, size, quick_ ? kQuickRepeats : kRepeats);
+double Ceilings::gbps(const Traffic& traffic, int threads) {
+  constexpr int kParts = 16;
+  size_t size = std::bit_ceil(std::max<size_t>(static_cast<size_t>(traffic.bytes()), 4096));
+  double all = std::max(traffic.bytes(), 1.0);
+  auto written = static_cast<int>(kParts * traffic.written / all + 0.5);
+  auto [it, fresh] = gbps_.try_emplace({threads, size, written}, 0.0);
+  if (fresh) {
+    double bytes = static_cast<double>(size) / kParts;
+    Traffic probed{bytes * (kParts - written), bytes * written};
+    it->second = memory_gbps(probed, threads, quick_ ? kQuickRepeats : kRepeats);
+  }
   return it->second;
 }
 

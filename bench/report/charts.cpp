@@ -77,9 +77,8 @@ std::string dot(const Frame& f, const Row& row) {
   }
   double rate = row.operations / row.median;
   out += text("<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4\" class=\"dot\"><title>", x, f.y(rate));
-  return out + escaped(row.name) +
-         text(": %.1f GFLOP/s, %.0f %% of its ceiling", rate, 100 * row.share) +
-         "</title></circle>";
+  return out + escaped(row.name) + text(": %.1f GFLOP/s, ", rate) + share_text(row.share, 0) +
+         " of its ceiling" + "</title></circle>";
 }
 
 bool drawable(const Row& row) {
@@ -101,13 +100,13 @@ std::string row_bars(const Row& row, const std::vector<std::string>& peers, doub
   std::string out = label(kNames - 8, y + 9, "end", row.name + mark);
   out +=
       bar(kNames, y, std::min(row.share, 1.1) * scale, "var(--ours)",
-          text("ours: %s, %.0f %% of the ceiling", time_text(row.median).c_str(), 100 * row.share));
+          "ours: " + time_text(row.median) + ", " + share_text(row.share, 0) + " of the ceiling");
   for (const Row::Peer& p : row.peers) {
     auto which = static_cast<size_t>(std::find(peers.begin(), peers.end(), p.name) - peers.begin());
     y += 10;
     out += bar(kNames, y, std::min(p.share, 1.1) * scale, peer_colour(which),
-               p.name + text(": %s, %.0f %% of the ceiling, %.2f times ours",
-                             time_text(p.median).c_str(), 100 * p.share, p.ratio));
+               p.name + ": " + time_text(p.median) + ", " + share_text(p.share, 0) +
+                   text(" of the ceiling, %.2f times ours", p.ratio));
   }
   return out;
 }

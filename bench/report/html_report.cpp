@@ -25,6 +25,7 @@ tbody tr:hover,tr:hover td { background:var(--card) } .lead { color:var(--soft);
 .rule { stroke:var(--rule) } .roof { stroke:var(--ink); stroke-width:1.5; stroke-dasharray:5 3 } .dot { fill:var(--ours); fill-opacity:.8 } .ring { fill:none; stroke:var(--peer0); stroke-width:1.3 }
 .whisker { stroke:var(--ink); stroke-width:1.5 } .aim { stroke:var(--ink); stroke-width:2.5 }
 .curve { fill:none; stroke:var(--ours); stroke-opacity:.6 } .key { display:inline-block; width:.8rem; height:.8rem; margin:0 .3rem 0 1rem; border-radius:2px }
+pre { background:var(--card); border:1px solid var(--rule); border-radius:.4rem; padding:.5rem .8rem; overflow-x:auto; font-size:.8rem } summary { color:var(--soft); cursor:pointer; margin:.4rem 0 }
 .missed { color:var(--ours); font-weight:600 } .met { color:var(--good); font-weight:600 }
 )";
 
@@ -40,7 +41,7 @@ std::string cell(const std::string& text, const char* kind = "") {
 
 std::string suite_row(const Suite& s) {
   std::string out = "<tr>" + cell(escaped(s.name)) + cell(std::to_string(s.rows.size()));
-  out += cell(number("%.0f %%", 100 * s.share_geomean));
+  out += cell(share_text(s.share_geomean, 0));
   if (s.geomean == 0) {
     return out + cell("no peer") + cell("") + cell("") + cell("") + cell("") + "</tr>";
   }
@@ -80,10 +81,10 @@ std::string case_row(const Row& row) {
   }
   out += cell(time_text(row.median)) +
          cell(number("%.1f ", row.rate) + (row.measure == "gbps" ? "GB/s" : "GFLOP/s"));
-  out += cell(number("%.0f %%", 100 * row.share));
+  out += cell(share_text(row.share, 0));
   const Row::Peer* peer = row.best_peer();
   if (peer == nullptr) return out + cell("") + cell("") + cell("") + "</tr>";
-  return out + cell(escaped(peer->name)) + cell(number("%.0f %%", 100 * peer->share)) +
+  return out + cell(escaped(peer->name)) + cell(share_text(peer->share, 0)) +
          cell(number("%.2f", row.ratio())) + "</tr>";
 }
 
@@ -100,6 +101,21 @@ std::string case_table(const Results& r) {
   }
   if (reasons.empty()) return out;
   return out + "<h3>† Rows not to be trusted</h3><ul class=\"notes\">" + reasons + "</ul>";
+}
+
+// Of each program that was measured kernel by kernel.
+std::string programs(const Results& r) {
+  std::string out;
+  for (const Row& row : r.rows) {
+    if (row.launches.empty()) continue;
+    out += "<h3>" + escaped(row.name) + "</h3><p class=\"lead\">" + time_text(row.median) +
+           " in the median, " + time_text(row.least) + " at least; compiled in " +
+           number("%.1f ms; ", row.compile_ms) + quantity(row.bytes, "B") +
+           " of inputs and outputs, " + quantity(row.temporary_bytes, "B") + " of temporaries";
+    if (!row.beside.empty()) out += "; " + escaped(row.beside);
+    out += "</p>" + kernels_html(row.launches);
+  }
+  return out.empty() ? out : "<h2>Kernels</h2>" + out;
 }
 
 std::string figure(const std::string& value, const std::string& what) {
@@ -166,7 +182,7 @@ std::string to_html(const Results& r) {
   for (const Suite& s : list) out += "<h3>" + escaped(s.name) + "</h3>" + bars(s.rows, peers);
   std::string curves = tuning_curves(r);
   if (!curves.empty()) out += "<h2>Tuning: the best so far over the final time</h2>" + curves;
-  return out + "<h2>Every case</h2>" + case_table(r) + "</html>\n";
+  return out + programs(r) + "<h2>Every case</h2>" + case_table(r) + "</html>\n";
 }
 
 void write_html(const Results& results, const std::string& path) {

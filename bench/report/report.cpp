@@ -54,8 +54,8 @@ Json ceilings_json(const Context& context) {
   for (int threads : counts) {
     list.push_back({{"threads", threads},
                     {"fma_gflops", context.ceilings->gflops(threads)},
-                    {"copy_gbps", context.ceilings->gbps(Traffic::copy, threads, kMemoryBytes)},
-                    {"read_gbps", context.ceilings->gbps(Traffic::read, threads, kMemoryBytes)}});
+                    {"copy_gbps", context.ceilings->gbps(Traffic::copy(kMemoryBytes), threads)},
+                    {"read_gbps", context.ceilings->gbps({kMemoryBytes, 0}, threads)}});
   }
   return list;
 }
@@ -113,6 +113,8 @@ Json entry(const Result& r) {
   e["schedules"] = r.schedules;
   e["kernels"] = r.schedules.size();
   e["distinct_kernels"] = r.distinct_kernels;
+  if (!r.launches.empty()) e["launches"] = to_json(r.launches);
+  if (!r.beside.empty()) e["beside"] = r.beside;
   e["temporary_bytes"] = r.temporary_bytes;
   e["allocated_bytes"] = r.temporary_bytes + r.output_bytes;
   e["operations"] = r.work.operations;
@@ -142,14 +144,21 @@ Json entry(const Result& r) {
   if (!r.peers.empty()) {
     e["ratio_best_peer"] = r.ratio_best_peer();
     e["ratio_best_peer_min"] = r.ratio_best_peer_least();
-    e["trusted"] = r.untrusted.empty();
-    if (!r.untrusted.empty()) e["untrusted_because"] = r.untrusted;
   }
+  if (!r.peers.empty() || !r.untrusted.empty()) e["trusted"] = r.untrusted.empty();
+  if (!r.untrusted.empty()) e["untrusted_because"] = r.untrusted;
   e["rounds"] = rounds_json(r);
   return e;
 }
 
 }  // namespace
+
+std::string share_text(double share, int digits) {
+  if (share > 1) return "> 100 %";
+  char text[64];
+  std::snprintf(text, sizeof text, "%.*f %%", digits, 100 * share);
+  return text;
+}
 
 double Result::share_of_ceiling(const Times& of) const {
   if (ceiling_times.real.empty()) return work_done() / of.median() / ceiling;
@@ -209,7 +218,7 @@ void print_row(std::ostream& out, const Result& r) {
   }
   out << padded(time_text(r.times.least()), 10) << padded(time_text(r.times.median()), 10)
       << padded(formatted("%.1f ", r.rate()) + unit(r.measure), 16)
-      << padded(formatted("%.1f %%", 100 * r.share_of_ceiling()), 12) << "  "
+      << padded(share_text(r.share_of_ceiling()), 12) << "  "
       << (r.checked_with.empty() ? "-" : r.checked_with);
   bool memory = std::any_of(r.peers.begin(), r.peers.end(),
                             [](const PeerResult& p) { return p.allocated_bytes.has_value(); });
@@ -221,7 +230,7 @@ void print_row(std::ostream& out, const Result& r) {
         << time_text(peer.times.median()) << " ("
         << formatted("%.2fx in turns, ", in_turns(peer.times, r.times))
         << formatted("%.2fx least, ", peer.times.least() / r.times.least())
-        << formatted("%.0f %% of ceiling", 100 * r.share_of_ceiling(peer.times));
+        << share_text(r.share_of_ceiling(peer.times), 0) << " of ceiling";
     if (peer.allocated_bytes) out << formatted(", %.1f MB", *peer.allocated_bytes / 1e6);
     out << ")";
   }

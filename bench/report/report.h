@@ -10,6 +10,7 @@
 #include "bench/measure/timing.h"
 #include "bench/measure/work.h"
 #include "bench/measure/workload.h"
+#include "bench/report/kernel_table.h"
 
 namespace tile::bench {
 
@@ -35,6 +36,8 @@ struct Result {
   double compile_ms = 0;
   std::vector<std::string> schedules;  // of our kernels
   size_t distinct_kernels = 0;         // that have code of their own
+  std::vector<KernelTime> launches;    // one by one; empty: they were not timed
+  std::string beside;  // how it stands beside the program that it was timed with; empty: alone
   // Of ours in a call: temporaries, and what it writes.
   double temporary_bytes = 0, output_bytes = 0;
   std::string checked_with;  // what the values were compared with; empty: nothing
@@ -45,8 +48,8 @@ struct Result {
     std::string name, reason;
   };
   std::vector<FailedPeer> failed_peers;  // that have the case and could not be timed
-  std::string untrusted;                 // why the peers' times mean little; empty: nothing known
-  std::string error;                     // not empty: the case failed, the rest means nothing
+  std::string untrusted;  // why times or the ceiling mean little; empty: nothing known
+  std::string error;      // not empty: the case failed, the rest means nothing
 
   double work_done() const { return measure == Measure::gflops ? work.operations : work.bytes; }
   // 10^9 operations or bytes in a second, from the median.
@@ -58,6 +61,10 @@ struct Result {
   double ratio_best_peer() const;
   double ratio_best_peer_least() const;
 };
+
+// "97.3 %", and "> 100 %" of more than all: something held the ceiling up, or hands the data out
+// faster than what was measured, and how much is nobody's figure.
+std::string share_text(double share, int digits = 1);
 
 struct Context {
   std::string device;

@@ -63,6 +63,10 @@ Row row_of(const Json& entry) {
   row.target_geomean = number(entry, "target_geomean");
   row.target_worst = number(entry, "target_worst");
   if (entry.contains("tuning")) row.tuning = entry["tuning"].get<std::vector<double>>();
+  if (entry.contains("launches")) row.launches = kernels_of(entry["launches"]);
+  row.beside = words(entry, "beside");
+  row.compile_ms = number(entry, "compile_ms");
+  row.temporary_bytes = number(entry, "temporary_bytes");
   for (const auto& [key, value] : entry.items()) {
     std::optional<std::string> peer = peer_of(key);
     if (!peer || !value.is_number()) continue;

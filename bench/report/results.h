@@ -52,6 +52,10 @@ struct Row {
   };
   std::vector<Peer> peers;
   std::vector<double> tuning;  // the best after each candidate, ns
+  // Of a program's own file: its kernels one by one.
+  std::vector<KernelTime> launches;
+  std::string beside;  // how it stands beside the other program
+  double compile_ms = 0, temporary_bytes = 0;
 
   // The fastest peer's time over ours; 0 without peers.
   double ratio() const;

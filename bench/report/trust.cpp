@@ -16,6 +16,9 @@ struct Known {
 };
 constexpr double kOperationsPerByte = 60;
 
+// Two loops that are both at the limit differ by less.
+constexpr double kBeyondCeiling = 1.1;
+
 constexpr std::string_view kSkylakeX =
     "measured with SkylakeX kernels; the kernels that it picks by default are 5 times slower";
 constexpr std::string_view kLevel =
@@ -39,14 +42,19 @@ std::string words(const Known& known, double share) {
 }  // namespace
 
 std::string distrust(const Workload& workload, DType type, const Result& result) {
-  bool arithmetic = result.work.operations >= kOperationsPerByte * result.work.bytes;
-  if (type != DType::f32 || workload.measure != Measure::gflops || !arithmetic) return "";
   std::string reasons;
+  auto add = [&](const std::string& reason) { reasons += (reasons.empty() ? "" : "; ") + reason; };
+  if (result.share_of_ceiling() > kBeyondCeiling) {
+    add("faster than what was measured as its ceiling: other work held that up, or nearer caches "
+        "have the data");
+  }
+  bool arithmetic = result.work.operations >= kOperationsPerByte * result.work.bytes;
+  if (type != DType::f32 || workload.measure != Measure::gflops || !arithmetic) return reasons;
   for (const PeerResult& peer : result.peers) {
     double share = result.share_of_ceiling(peer.times);
     for (const Known& known : kKnown) {
       if (known.peer != peer.name || known.kind != workload.kind || share >= known.share) continue;
-      reasons += (reasons.empty() ? "" : "; ") + words(known, share);
+      add(words(known, share));
     }
   }
   return reasons;

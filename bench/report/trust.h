@@ -1,4 +1,5 @@
-// Whether a peer runs as well as is known of it: a ratio to one that does not means nothing.
+// Whether a row's figures mean something: a ratio to a peer that does not run as well as is known
+// of it does not, nor does the share of a ceiling that was passed.
 #pragma once
 
 #include <string>
@@ -7,8 +8,8 @@
 
 namespace tile::bench {
 
-// The reason why a row's ratios are not to be trusted; empty where no peer is below what it is
-// known to reach. `type` is that of the case's first input.
+// The reason why a row is not to be trusted; empty where the ceiling holds and no peer is below
+// what it is known to reach. `type` is that of the case's first input.
 std::string distrust(const Workload& workload, DType type, const Result& result);
 
 }  // namespace tile::bench

@@ -9,21 +9,29 @@
 namespace tile::fusion {
 namespace {
 
+// What each stage reads, looked through once.
+using StageReads = std::vector<std::vector<TensorId>>;
+StageReads reads_of_stages(const Kernel& kernel) {
+  StageReads reads;
+  for (const KernelStage& stage : kernel.stages) reads.push_back(read_by(stage.contraction));
+  return reads;
+}
+
 // A stage with loops of its own, or attached to another one, reads the result.
-bool read_in_row(const KernelStage& maker, const Kernel& kernel) {
+bool read_in_row(const KernelStage& maker, const Kernel& kernel, const StageReads& reads) {
   auto tile = [&](const KernelStage& stage) {
     const KernelStage* at = &stage;
     while (at->attach.valid()) at = &kernel.stages[at->attach];
     return at;
   };
-  return std::any_of(kernel.stages.begin(), kernel.stages.end(), [&](const KernelStage& s) {
-    if (tile(s) == tile(maker)) return false;
-    std::vector<TensorId> reads = read_by(s.contraction);
-    return std::any_of(reads.begin(), reads.end(), [&](TensorId id) {
-      const std::vector<TensorId>& outputs = maker.contraction.outputs;
-      return std::find(outputs.begin(), outputs.end(), id) != outputs.end();
-    });
-  });
+  for (StageId s : kernel.stages.ids()) {
+    if (tile(kernel.stages[s]) == tile(maker)) continue;
+    const std::vector<TensorId>& read = reads[s.index()];
+    bool here = std::any_of(read.begin(), read.end(),
+                            [&](TensorId id) { return contains(maker.contraction.outputs, id); });
+    if (here) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -43,14 +51,11 @@ Completion::Completion(const BoundProgram& program) {
   }
 }
 
-bool Completion::needed_outside(TensorId id, const Kernel& kernel) const {
+bool Completion::needed_outside(TensorId id, const Kernel& kernel,
+                                const std::vector<std::vector<TensorId>>& reads) const {
   if (kept_.contains(id)) return true;
-  bool read_here = false;
-  for (const KernelStage& stage : kernel.stages) {
-    for (TensorId read : read_by(stage.contraction)) {
-      read_here = read_here || read == id;
-    }
-  }
+  bool read_here = std::any_of(reads.begin(), reads.end(),
+                               [&](const auto& of_stage) { return contains(of_stage, id); });
   if (!read_here) return true;
   auto readers = readers_.find(id);
   if (readers == readers_.end()) return false;
@@ -69,6 +74,7 @@ bool Completion::needed_outside(TensorId id, const Kernel& kernel) const {
 
 void Completion::complete(Kernel& kernel) const {
   std::set<TensorId> made;
+  const StageReads reads = reads_of_stages(kernel);
   auto list = [](std::vector<TensorId>& ids, TensorId id) {
     if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
   };
@@ -83,13 +89,13 @@ void Completion::complete(Kernel& kernel) const {
     bool outside = false;
     for (TensorId out : stage.contraction.outputs) {
       made.insert(out);
-      outside = outside || needed_outside(out, kernel);
+      outside = outside || needed_outside(out, kernel, reads);
     }
     bool several = stage.contraction.outputs.size() > 1 && row_loops(kernel) == 0;
     bool apart = outside || several;
-    stage.residence = apart                        ? Residence::global
-                      : read_in_row(stage, kernel) ? Residence::row
-                                                   : Residence::registers;
+    stage.residence = apart                               ? Residence::global
+                      : read_in_row(stage, kernel, reads) ? Residence::row
+                                                          : Residence::registers;
     for (TensorId out : stage.contraction.outputs) {
       if (apart) list(kernel.writes, out);
     }

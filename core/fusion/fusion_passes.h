@@ -24,7 +24,9 @@ class Completion {
   std::set<TensorId> gone;
 
  private:
-  bool needed_outside(TensorId id, const Kernel& kernel) const;
+  // `reads`: of each stage of the kernel.
+  bool needed_outside(TensorId id, const Kernel& kernel,
+                      const std::vector<std::vector<TensorId>>& reads) const;
 
   std::map<TensorId, std::vector<const BoundStatement*>> readers_;
   std::set<TensorId> kept_;  // views of them or the program's caller need them

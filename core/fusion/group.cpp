@@ -7,6 +7,7 @@
 #include "core/fusion/peel_remainder.h"
 #include "core/fusion/verify_steps.h"
 #include "core/kernel/collapse.h"
+#include "core/support/choices.h"
 
 namespace tile {
 namespace {
@@ -85,9 +86,12 @@ constexpr std::array kRows = {
         "makes the last columns of a product a piece of their own"),
 };
 
+// Where choices are repeated, the fusions are those of the program at other sizes, and the last
+// verification is of all of them.
 void verify_after(const Row& row, const State& state) {
   bool each = state.options.passes.verify_each;
-  if (row.verified == Verified::order || (row.verified == Verified::later && each)) {
+  bool order = row.verified == Verified::order && !choices_are_repeated();
+  if (order || (row.verified != Verified::at_end && each)) {
     verify_order(state.steps, state.program);
   }
   if (row.verified == Verified::at_end && each) verify(state.steps, state.program);

@@ -287,6 +287,7 @@ bool only_a_point(const KernelStage& stage, const Piece& piece, IteratorId u, bo
 }
 
 bool merge_one(Kernel& kernel) {
+  std::vector<IteratorPair> refused;  // several accesses walk the same pair
   for (StageId s : kernel.stages.ids()) {
     const Contraction& c = kernel.stages[s].contraction;
     if (c.pieces.size() != 1) continue;
@@ -299,10 +300,14 @@ bool merge_one(Kernel& kernel) {
         IteratorId first = sole_iterator(a->index[d], piece.iterators.size());
         IteratorId second = sole_iterator(a->index[d + 1], piece.iterators.size());
         if (!first.valid() || !second.valid()) continue;
+        IteratorPair pair{s, first, second};
+        if (std::find(refused.begin(), refused.end(), pair) != refused.end()) continue;
         Closure closure(kernel);
-        if (!closure.grow({s, first, second})) continue;
-        apply(kernel, closure);
-        return true;
+        if (closure.grow(pair)) {
+          apply(kernel, closure);
+          return true;
+        }
+        refused.push_back(pair);
       }
     }
   }

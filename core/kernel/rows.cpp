@@ -2,6 +2,9 @@
 #include "core/kernel/rows.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "core/kernel/collapse.h"
 #include "core/kernel/coverage.h"
@@ -24,14 +27,32 @@ size_t tile_of(const Kernel& kernel, size_t stage) {
   return stage;
 }
 
+// The stage in whose tile each tensor is made; a kernel makes a few.
+class MadeIn {
+ public:
+  std::optional<size_t> find(TensorId id) const {
+    for (const auto& [tensor, tile] : list_) {
+      if (tensor == id) return tile;
+    }
+    return std::nullopt;
+  }
+  void put(TensorId id, size_t tile) {
+    for (auto& [tensor, known] : list_) {
+      if (tensor == id) return static_cast<void>(known = tile);
+    }
+    list_.emplace_back(id, tile);
+  }
+
+ private:
+  std::vector<std::pair<TensorId, size_t>> list_;
+};
+
 // The rows that an attached stage's iterators are, from what it reads of its tile.
-void follow_tile(const Kernel& kernel, size_t stage, const std::map<TensorId, size_t>& made_in,
-                 RowMap& map) {
+void follow_tile(const Kernel& kernel, size_t stage, const MadeIn& made_in, RowMap& map) {
   const Piece& piece = kernel.stages[stage].contraction.pieces[0];
   size_t tile = tile_of(kernel, stage);
   for (const Access& load : piece.loads) {
-    auto made = made_in.find(load.tensor);
-    if (made == made_in.end() || made->second != tile) continue;
+    if (made_in.find(load.tensor) != tile) continue;
     const std::vector<RowId>& rows = map.dimensions.at(load.tensor);
     for (size_t d = 0; d < rows.size(); ++d) {
       IteratorId u = sole_iterator(load.index[d], piece.iterators.size());
@@ -62,7 +83,7 @@ size_t row_loops(const Kernel& kernel) {
 
 RowMap row_map(const Kernel& kernel) {
   RowMap map;
-  std::map<TensorId, size_t> made_in;  // the stage in whose tile
+  MadeIn made_in;
   for (size_t s = 0; s < kernel.stages.size(); ++s) {
     const KernelStage& stage = kernel.stages[s];
     const Contraction& c = stage.contraction;
@@ -81,7 +102,7 @@ RowMap row_map(const Kernel& kernel) {
       for (size_t d = 0; !fresh && d < rows.size(); ++d) {
         if (known->second[d] != rows[d]) known->second[d] = {};
       }
-      made_in[c.outputs[o]] = tile_of(kernel, s);
+      made_in.put(c.outputs[o], tile_of(kernel, s));
     }
   }
   return map;
@@ -112,12 +133,12 @@ std::string broken_rows(const Kernel& kernel) {
     }
   }
   RowMap map = row_map(kernel);
-  std::map<TensorId, size_t> made_in;
+  MadeIn made_in;
   for (size_t s = 0; s < kernel.stages.size(); ++s) {
     const Contraction& c = kernel.stages[s].contraction;
     for (const Access& load : c.pieces[0].loads) {
-      auto made = made_in.find(load.tensor);
-      if (made == made_in.end() || made->second == tile_of(kernel, s)) continue;
+      std::optional<size_t> made = made_in.find(load.tensor);
+      if (!made || *made == tile_of(kernel, s)) continue;
       const std::vector<RowId>& dims = map.dimensions.at(load.tensor);
       std::vector<bool> found(rows, false);
       for (size_t d = 0; d < dims.size(); ++d) {
@@ -129,7 +150,7 @@ std::string broken_rows(const Kernel& kernel) {
         return "a result that is not of its row";
       }
     }
-    for (TensorId out : c.outputs) made_in[out] = tile_of(kernel, s);
+    for (TensorId out : c.outputs) made_in.put(out, tile_of(kernel, s));
   }
   return broken_stream(kernel);
 }

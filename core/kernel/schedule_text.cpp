@@ -1,7 +1,9 @@
-// The text form of schedules, e.g.
-//   schedule { stage { piece { outer i/32 parallel, …; reduce 2/4, 2/1 unroll; tile 1/16 unroll } }
+// The text form of schedules (runtime/guides/schedules.md), with iterators by number, e.g.
+//   schedule {
+//     stage {
+//       piece outer (0:32 parallel) reduce (2:1 serial) tile (0:1 unroll, 1:1 vector)
+//     }
 //   }
-// with iterators by number.
 #include "core/ir/text.h"
 #include "core/kernel/schedule.h"
 

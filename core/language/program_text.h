@@ -4,14 +4,13 @@
 #include <cstddef>
 #include <string_view>
 
+#include "core/support/utf8.h"
+
 namespace tile {
 
 inline constexpr size_t kMaxTextBytes = size_t{4} << 20;
 inline constexpr size_t kMaxNameBytes = 255;
 
-// The length of the UTF-8 character at the start of `text`, which is not empty; 0 if it is
-// malformed.
-size_t character_length(std::string_view text);
 // Throws Failure of stage parse: a text longer than kMaxTextBytes (code "limit").
 void check_size(std::string_view text);
 // Throws Failure of stage parse: text that is not UTF-8 (code "encoding").

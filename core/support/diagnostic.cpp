@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "core/support/diagnostic_json.h"
+#include "core/support/utf8.h"
 
 namespace tile {
 namespace {
@@ -28,21 +29,24 @@ std::string printable(std::string_view text) {
   return out;
 }
 
-// Bytes of a text that may not be UTF-8 are escaped one by one, so that the object always is.
+// A text may not be UTF-8: bytes that are no character are escaped one by one, so that the object
+// always is.
 std::string escape_json(std::string_view text) {
   std::string out;
-  for (char c : text) {
-    auto u = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
+  for (size_t i = 0; i < text.size();) {
+    size_t length = character_length(text.substr(i));
+    auto u = static_cast<unsigned char>(text[i]);
+    if (u == '"' || u == '\\') {
       out += '\\';
-      out += c;
-    } else if (u < 0x20 || u >= 0x7f) {
+      out += text[i];
+    } else if (u < 0x20 || u == 0x7f || length == 0) {
       char buffer[8];
       std::snprintf(buffer, sizeof buffer, "\\u%04x", u);
       out += buffer;
     } else {
-      out += c;
+      out += text.substr(i, length);
     }
+    i += length == 0 ? 1 : length;
   }
   return out;
 }

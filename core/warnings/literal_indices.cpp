@@ -1,15 +1,45 @@
+// gather and scatter at positions that the text and the shapes alone say are outside.
 #include <algorithm>
+#include <optional>
 
+#include "core/ir/analysis/integer_range.h"
 #include "core/warnings/checks.h"
 
 namespace tile::warnings {
 namespace {
 
-const Literal* literal_of(const Program& program, TensorId id) {
+std::string words(const IntegerRange& range) {
+  bool one = range.lo == range.hi;
+  return one ? "the index " + std::to_string(range.lo) + " is"
+             : "the indices " + std::to_string(range.lo) + " to " + std::to_string(range.hi) +
+                   " are";
+}
+
+// The first of those written out that is outside; nullopt: none is, or they are not written out.
+std::optional<IntegerRange> outside_literal(const Program& program, TensorId id, int64_t extent) {
   for (const Statement& s : program.statements) {
-    if (s.result == id) return std::get_if<Literal>(&s.what);
+    const auto* literal = s.result == id ? std::get_if<Literal>(&s.what) : nullptr;
+    if (literal == nullptr) continue;
+    for (int64_t i : literal->integers) {
+      if (i < 0 || i >= extent) return IntegerRange{i, i};
+    }
   }
-  return nullptr;
+  return std::nullopt;
+}
+
+// Where the statement that makes the indices says of all of them that they are outside.
+std::optional<IntegerRange> outside_range(const BoundProgram& bound, const std::string& name,
+                                          int64_t extent) {
+  for (const BoundStatement& s : bound.statements) {
+    const auto* c = std::get_if<Contraction>(&s);
+    if (c == nullptr || c->outputs.empty() || c->pieces.size() != 1) continue;
+    bool made = bound.tensors[c->outputs[0]].name == name && c->aggregation == Aggregation::assign;
+    if (!made || c->fill) continue;
+    const Piece& piece = c->pieces[0];
+    std::optional<IntegerRange> range = integer_ranges(piece)[piece.body.results[0]];
+    if (range && (range->hi < 0 || range->lo >= extent)) return range;
+  }
+  return std::nullopt;
 }
 
 // The extent that the indices of gather or scatter count in; -1: another function.
@@ -32,15 +62,15 @@ void check_literal_indices(const Program& program, const BoundProgram& bound, Wa
   for (const Statement& s : program.statements) {
     const auto* call = std::get_if<Call>(&s.what);
     if (call == nullptr || call->tensors.size() < 2) continue;
-    const Literal* indices = literal_of(program, call->tensors[1]);
     int64_t extent = indexed_extent(program, bound, *call, s.result);
-    if (indices == nullptr || extent < 1) continue;
-    auto outside = std::find_if(indices->integers.begin(), indices->integers.end(),
-                                [&](int64_t i) { return i < 0 || i >= extent; });
-    if (outside == indices->integers.end()) continue;
+    if (extent < 1) continue;
+    TensorId indices = call->tensors[1];
+    std::optional<IntegerRange> outside = outside_literal(program, indices, extent);
+    if (!outside) outside = outside_range(bound, program.tensors[indices].name, extent);
+    if (!outside) continue;
     warn(list, Stage::bind, "index", call->spans.size() > 1 ? call->spans[1] : s.span,
-         "the index " + std::to_string(*outside) + " is outside of 0 to " +
-             std::to_string(extent - 1) + " and is taken as the nearest of these",
+         words(*outside) + " outside of 0 to " + std::to_string(extent - 1) +
+             " and taken as the nearest of these",
          "indices count from 0");
   }
 }

@@ -21,7 +21,7 @@ std::vector<Diagnostic> warnings_of(const Program& program);
 //   "always"    a condition that holds at every point anyway
 //   "unreached" cells of an output that no point reaches, without a default
 //   "overflow"  a sum of integers that more terms can leave the type than there are bits for
-//   "index"     gather or scatter with a literal index outside the tensor           (stage bind)
+//   "index"     gather or scatter at positions that are outside whatever inputs hold (stage bind)
 // Exact where the lattice decides within a small work limit, silent where it does not.
 std::vector<Diagnostic> warnings_of(const Program& program, const BoundProgram& bound);
 

@@ -77,6 +77,20 @@ void warn_of_values_cut_off(const HostTensor& picture, const PictureRange& range
   std::cerr << text;
 }
 
+// Bytes of 0 and 1 are black: numbers from 0 to 1 were converted, not colours.
+void warn_of_black(const HostTensor& picture, const PictureRange& range, const std::string& name) {
+  if (range.given || range.automatic || picture.type != DType::u8) return;
+  int64_t channels = picture.shape.size() == 3 ? picture.shape[2] : 1;
+  bool alpha = channels % 2 == 0;
+  for (int64_t i = 0; i < picture.count(); ++i) {
+    bool colour = !alpha || i % channels < channels - 1;
+    if (colour && picture.at(i).i > 1) return;
+  }
+  std::cerr << "warning: all colours of " << name
+            << " are 0 or 1 of 255, so that its picture is black: --range 0:1 shows them, and of "
+               "numbers from 0 to 1 a filter makes bytes by to_u8color\n";
+}
+
 constexpr std::string_view kText = "-";
 
 // Then each text has the name of its output above it.
@@ -132,6 +146,7 @@ void write_output(const HostTensor& tensor, const std::string& name, const std::
     HostTensor picture = picture_of_output(tensor, name);
     write_picture(target, picture, range);
     if (options.warnings) warn_of_values_cut_off(picture, range, name);
+    if (options.warnings) warn_of_black(picture, range, name);
   } else {
     if (target == kText && has_several_texts(arguments)) std::cout << name << ":\n";
     write_tensor(target, tensor);

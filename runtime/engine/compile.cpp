@@ -14,7 +14,6 @@
 #include "core/schedule/space/remembered_schedules.h"
 #include "runtime/engine/cache/executable_record.h"
 #include "runtime/engine/compile_bound.h"
-#include "runtime/engine/concurrency/parallel_for.h"
 #include "runtime/engine/constants.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/inspect/names.h"
@@ -190,44 +189,6 @@ Launch launch_of(Executable& e, const BoundRepeat& repeat, const StepAt&,
   return launch;
 }
 
-// The model counts registers, but only the compiler knows: where its first choice spills, the first
-// of the next ones that does not. If all do, the first choice stays.
-void drop_spilling(const Executable& e, Launch& launch) {
-  constexpr size_t kChoices = 6;
-  if (!launch.code || !launch.code->spills() || !launch.kernel || !launch.parameters.empty())
-    return;
-  for (Schedule& schedule : candidates(*launch.kernel, e.engine->target(), kChoices)) {
-    if (schedule == launch.schedule) continue;
-    Launch other = launch;
-    other.nest = lowered(e, *launch.kernel, schedule);
-    other.key.clear();
-    other.prepared = copies_for(e, *launch.kernel, schedule);
-    other.schedule = std::move(schedule);
-    make_code(e, other);
-    if (other.code->spills()) continue;
-    other.record = nullptr;
-    launch = std::move(other);
-    return;
-  }
-}
-
-// Each thread has a clock of its own.
-void make_codes(Executable& e) {
-  PassTimes* times = e.pass_times.get();
-  PassOptions passes = pass_options(*e.engine);
-  auto make = [&](size_t i) {
-    std::optional<PassClock> clock;
-    if (times != nullptr) clock.emplace(*times);
-    PassTrace traced(clock ? &*clock : nullptr);
-    PassOptions own{passes.skip, traced.observer()};
-    make_code(e, e.launches[i], own.observer);
-    run_pass(
-        kAvoidSpills, own, [&] { drop_spilling(e, e.launches[i]); },
-        [&] { return print(*e.launches[i].nest); });
-  };
-  parallel_for(e.launches.size(), make, e.engine->pool());
-}
-
 }  // namespace
 
 nest::Nest lowered(const Executable& e, const Kernel& kernel, const Schedule& schedule) {
@@ -241,19 +202,6 @@ nest::Nest lowered(const Executable& e, const Kernel& kernel, const SharedForm& 
 std::vector<PrepackedCopy> copies_for(const Executable& e, const Kernel& kernel,
                                       const Schedule& schedule) {
   return copies_for(e, kernel, schedule, pass_options(*e.engine));
-}
-
-void make_code(const Executable& e, Launch& launch, PassObserver* observer) {
-  if (launch.sort || launch.loop) return;
-  KernelCache& kernels = e.engine->kernels();
-  const Target& target = e.engine->target();
-  // A class's form knows the key: its text is long.
-  if (launch.key.empty()) launch.key = kernels.key_of(*launch.nest, target);
-  launch.code = kernels.get(launch.key, *launch.nest, target, observer);
-  for (PrepackedCopy& p : launch.prepared) {
-    p.key = kernels.key_of(p.nest, target);
-    p.code = kernels.get(p.key, p.nest, target, observer);
-  }
 }
 
 void take_constants(const Engine& engine, const std::vector<InputLayout>& inputs,

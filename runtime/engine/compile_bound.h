@@ -26,6 +26,8 @@ std::shared_ptr<const Executable> compile_bound(const std::shared_ptr<Engine>& e
 // Says which tensors are constant inputs, of which copies may be made once.
 void take_constants(const Engine& engine, const std::vector<InputLayout>& inputs,
                     BoundProgram& program);
+// Makes the code of all launches, on all cores; what is in memory is taken from there.
+void make_codes(Executable& executable);
 // How the engine's passes are run. The observer may be null.
 PassOptions pass_options(const Engine& engine, PassObserver* observer = nullptr);
 

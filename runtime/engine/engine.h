@@ -212,10 +212,10 @@ class LoadedProgram : public std::enable_shared_from_this<LoadedProgram> {
   // Where runs find an executable without a lock.
   struct Slot {
     std::atomic<const Executable*> executable{nullptr};
-    std::atomic<bool> used{false};        // since the budget asked last
-    const Entry* parallel_dim = nullptr;  // under the program's lock
-    void show(const Entry* entry, const Executable* what) {
-      parallel_dim = entry;
+    std::atomic<bool> used{false};  // since the budget asked last
+    const Entry* entry = nullptr;   // under the program's lock
+    void show(const Entry* from, const Executable* what) {
+      entry = from;
       executable.store(what, std::memory_order_release);
     }
   };

@@ -266,7 +266,7 @@ std::shared_ptr<MemoryBudget::Item> LoadedProgram::evicted(Entry& entry) noexcep
   if (!entry.in_table) return nullptr;  // the program goes
   entry.in_table = false;
   for (Slot& slot : recent_) {
-    if (slot.parallel_dim == &entry) slot.show(nullptr, nullptr);
+    if (slot.entry == &entry) slot.show(nullptr, nullptr);
   }
   auto at = entries_.find(*entry.key);
   std::shared_ptr<Entry> out = std::move(at->second);
@@ -278,7 +278,7 @@ bool LoadedProgram::was_used(const Entry& entry) noexcept {
   std::lock_guard lock(mutex_);
   bool used = false;
   for (Slot& slot : recent_) {
-    if (slot.parallel_dim == &entry) used |= slot.used.exchange(false, std::memory_order_relaxed);
+    if (slot.entry == &entry) used |= slot.used.exchange(false, std::memory_order_relaxed);
   }
   return used;
 }
@@ -300,8 +300,8 @@ void LoadedProgram::show(uint64_t hash, const Entry& entry) {
 void LoadedProgram::replaced(const LiveExecutable& live) noexcept {
   std::lock_guard lock(mutex_);
   for (Slot& slot : recent_) {
-    if (slot.parallel_dim != nullptr && slot.parallel_dim->executable.get() == &live) {
-      slot.show(slot.parallel_dim, &live.current());
+    if (slot.entry != nullptr && slot.entry->executable.get() == &live) {
+      slot.show(slot.entry, &live.current());
     }
   }
 }

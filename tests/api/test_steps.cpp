@@ -178,6 +178,9 @@ TEST_F(StepErrors, SayWhatDoesNotFit) {
   expect(failure(shorter, {{0, 0}}), ":1:27: ");
   const char* whole = "function (A[N], B[N]) -> (O, P) {\n  O = as_int(A + B, 32);\n  P = A;\n}\n";
   expect(failure(whole, {{0, 0}}), "it is i32[10], which differs from its f32[10]");
+  const char* window =
+      "function (A[N], B[N]) -> (O, P) {\n  O[i, 0: N, 1] = +(A[i]);\n  P = B;\n}\n";
+  expect(failure(window, {{0, 0}}), "At(0) takes out what Reduce leaves");
 }
 
 TEST_F(StepErrors, StridesAndConstants) {

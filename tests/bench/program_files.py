@@ -60,8 +60,16 @@ class ProgramFiles(unittest.TestCase):
         for entry in kept:  # what was printed, not another measurement
             runs = re.search(rf"^{entry['name']}: ([\d.]+) us at least, .* of (\d+) runs$", told, re.M)
             self.assertEqual((f"{min(entry['rounds']['tile']) / 1e3:.3f}", str(entry["iterations"])), runs.groups())
+            kernels = re.findall(r"^  kernel (\S+): ([\d.]+) us,", told.split(entry["name"] + ": ")[1], re.M)[:2]
+            self.assertEqual([(k["name"], f"{k['time'] / 1e3:.3f}") for k in entry["launches"]], kernels)
+            self.assertIn("schedule {", entry["launches"][0]["schedule"])
+        self.assertNotIn("beside", kept[0])
+        self.assertRegex(kept[1]["beside"], r"^takes [\d.]+ times as long; .*, beside p\.tile$")
         with open(os.path.join(self.folder.name, "r.html")) as file:
             page = file.read()
+        self.assertIn("<h2>Kernels</h2>", page)
+        for shown in ("18.8 kB</td><td>120 kFLOP", "schedule {", "compiled in ", " of temporaries", kept[1]["beside"]):
+            self.assertIn(shown, page)
         self.assertIn("p.tile", page)
         self.assertIn("<h2>Classes</h2>", page)  # of a run without peers nothing is said of peers
         self.assertNotIn("rings", page)

@@ -4,12 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <thread>
 
 #include "core/interpret/interpret.h"
 #include "core/passes/bind/bind.h"
+#include "runtime/engine/cache/kernel_cache.h"
+#include "runtime/engine/concurrency/parallel_for.h"
 #include "runtime/engine/constants.h"
 #include "runtime/engine/engine.h"
 #include "tests/cache/largest_difference.h"
@@ -201,6 +204,42 @@ std::vector<HostTensor> layer_inputs(int64_t rows) {
 bool shares_code(const Executable& e) {
   return std::any_of(e.launches.begin(), e.launches.end(),
                      [](const Launch& l) { return !l.parameters.empty(); });
+}
+
+// Starting a thread takes longer than finding the code of a kernel.
+TEST(SizeClasses, ASizeWhoseCodeIsKnownStartsNoThreads) {
+  std::atomic<int> calls{0};
+  EngineOptions options;
+  options.backend = "cpu";
+  options.cache_mode = "off";
+  options.threads = 2;
+  options.parallel_for.user = &calls;
+  options.parallel_for.run = [](void* user, size_t count, ParallelFor::Task task, void* context) {
+    ++*static_cast<std::atomic<int>*>(user);
+    for (size_t i = 0; i < count; ++i) task(context, i);
+  };
+  std::shared_ptr<LoadedProgram> program =
+      loaded(Engine::create(options),
+             "function (X[B, I], W[I, J], U[J, I]) -> (R) { Y[b, j: B, J] = +(X[b, i] * W[i, j]);"
+             " A = relu(Y); Z[b, i: B, I] = +(A[b, j] * U[j, i]); R = X + Z; }");
+  auto compile_at = [&](int64_t rows) {
+    std::vector<HostTensor> inputs{integers({rows, 256}, 1), integers({256, 192}, 2),
+                                   integers({192, 256}, 3)};
+    return program->executable(layouts_of(inputs));
+  };
+  compile_at(32);
+  std::shared_ptr<const Executable> first = compile_at(17);
+  ASSERT_TRUE(first->launches.size() > 1 && shares_code(*first));
+  if (processors() > 1) {
+    EXPECT_GT(calls, 0) << "what is compiled is shared";
+  }
+  KernelCache& kernels = first->engine->kernels();
+  uint64_t compiled = kernels.compiled, hits = kernels.hits;
+  calls = 0;
+  std::shared_ptr<const Executable> next = compile_at(18);
+  EXPECT_EQ(kernels.compiled, compiled);
+  EXPECT_EQ(kernels.hits, hits + next->launches.size());
+  EXPECT_EQ(calls, 0);
 }
 
 TEST(SizeClasses, SizesThatRunOftenGetCodeOfTheirOwn) {

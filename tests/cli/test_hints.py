@@ -14,6 +14,9 @@ TILE_STATEMENTS = {
     "O = sum(A);": "S[i: M] = +(A[i, j])",
     "O = mean(A, 1);": "Mean = S / N",
     "O = softmax(A, 1);": "softmax is written out",
+    "O = layer_norm(A);": "a norm is written out",
+    "O = conv2d(A, A);": "a convolution is a contraction",
+    "O = leaky_relu(A);": "A > 0".replace("A", "X"),
     "O = where(A > 0, A, 0);": "condition ? value : other",
     "O = if(A > 0, A, 0);": "condition ? value : other",
     "O[m: M] = +(if (m < n) A[m, n] else 0);": "condition ? value : other",
@@ -100,6 +103,13 @@ class Hints(unittest.TestCase):
         power = "function (A[M, N]) -> (O) { O = A ^ 2.0; }\n"
         self.assertIn("a power is pow(A, 2.0)", self.hint_of("tile", power, "--shape", "A=2x3"))
 
+    def test_of_shapes(self):
+        kept = "a sum over the last one that keeps its place is S[i, 0: M, 1] = +(A[i, j])"
+        for lines in ("S[i: M] = +(A[i, j]); O = A / S;", "S[i: M] = +(A[i, j]); O = S - A;"):
+            self.assertIn(kept, self.hint_of("tile", f"function (A[M, N]) -> (O) {{ {lines} }}\n", "--shape", "A=3x4"))
+        other = "function (A[M, N], B[K]) -> (O) { O = A + B; }\n"
+        self.assertEqual(self.hint_of("tile", other, "--shape", "A=3x4", "--shape", "B=5"), "")
+
     def test_hints_that_are_taken_are_programs(self):
         """The conditions that the hints propose keep the points that the comparisons mean."""
         text = "function (A[M, M]) -> (O) { O[s: M] = +(A[s, t]), %s; }\n"
@@ -158,6 +168,8 @@ class CommandLines(unittest.TestCase):
         self.assertIn("unknown option --off of tile grad; did you mean --of?",
                       self.told("grad", "mm.tile", "--off", "C", "--wrt", "A"))
         self.assertIn('tile run does not expect "more"', self.told("run", "mm.tile", "more"))
+        self.assertIn("it may be meant for an option such as --in A=iota:2x3", self.told("run", "mm.tile", "A=iota:2x3"))
+        self.assertIn("lists have commas, as in --wrt A,B", self.told("grad", "mm.tile", "--of", "C", "--wrt", "A", "B"))
         self.assertIn("behind its name", self.told("--backend", "cpu", "run", "mm.tile"))
 
     def test_names(self):

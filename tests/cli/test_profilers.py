@@ -158,19 +158,32 @@ class Profilers(unittest.TestCase):
             self.assertEqual(done.stderr.count("push"), done.stderr.count("pop"))
         self.tile(*run, TILE_NVTX="1")  # without the library
 
-    def test_gdb_names_kernels(self):
+    def gdb(self, place, *run):
+        """What gdb tells where a program stops at a place of its text; the thread's innermost frame is the kernel."""
         if not shutil.which("gdb"):
             self.skipTest("no gdb")
-        # The kernel of line 2 stops at its entry; the thread's innermost frame is the kernel.
-        done = subprocess.run(["gdb", "-nx", "-batch", "-ex", "set breakpoint pending on", "-ex", "break p.tile:2", "-ex", "run",
-                               "-ex", "backtrace 1", "-ex", "info symbol $pc", "--args", TILE, "run", "p.tile", *INPUTS,
-                               "--backend", "cpu"], cwd=self.folder.name, capture_output=True, text=True, timeout=300,
+        done = subprocess.run(["gdb", "-nx", "-batch", "-ex", "set breakpoint pending on", "-ex", f"break {place}", "-ex", "run",
+                               "-ex", "backtrace 1", "-ex", "info symbol $pc", "--args", TILE, "run", *run, "--backend", "cpu"],
+                              cwd=self.folder.name, capture_output=True, text=True, timeout=300,
                               env=dict(self.environment, TILE_GDB="1"))
         told = done.stdout + done.stderr
         if "ptrace" in told and "not permitted" in told:
             self.skipTest("no debugging here")
+        return told
+
+    def test_gdb_names_kernels(self):
+        told = self.gdb("p.tile:2", "p.tile", *INPUTS)  # the kernel of line 2 stops at its entry
         self.assertRegex(told, r"#0 .*p\.tile:2 ")
         self.assertRegex(told, r"at \.?/?p\.tile:2")
+
+    def test_gdb_knows_all_lines_of_a_kernel(self):
+        with open(self.path("rows.tile"), "w") as file:
+            file.write("function (X[M, N]) -> (P) {\n" + "\n" * 100 + "  T[m, 0: M, 1] = >(X[m, n]);\n  E = exp(X - T);\n"
+                       "  S[m, 0: M, 1] = +(E[m, n]);\n  P = E / S;\n}\n")
+        for line in (102, 104, 105):
+            told = self.gdb(f"rows.tile:{line}", "rows.tile", "--in", "X=random:64x64")
+            self.assertRegex(told, r"#0 .*rows\.tile:102 ", line)
+            self.assertRegex(told, r"at \.?/?rows\.tile:102", line)
 
     def test_doctor(self):
         told = json.loads(self.tile("doctor", "--json"))

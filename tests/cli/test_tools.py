@@ -80,6 +80,16 @@ class Tools(unittest.TestCase):
             self.assertEqual(self.run_tile(*run, *quiet).stderr, "")
         self.assertEqual(self.run_tile("run", "a.tile", "--in", "A=iota:1x2", "--out", "O=o.png").stderr, "")
 
+    def test_a_black_picture_of_bytes_is_warned_about(self):
+        self.write("dark.mfg", "def result_u8 |x, y| {\n  u8(to_ncolor(input_u8(x, y)))\n}\n")
+        run = ["run", "dark.mfg", "--in", "input_u8=picture:9x12", "--out", "result_u8=o.png"]
+        self.assertIn("to_u8color", self.run_tile(*run).stderr)
+        self.assertIn("all colours of result_u8 are 0 or 1 of 255", self.run_tile(*run).stderr)
+        for quiet in (["--range", "0:1"], ["--range", "auto"], ["--no-warnings"]):
+            self.assertEqual(self.run_tile(*run, *quiet).stderr, "")
+        self.write("light.mfg", "def result_u8 |x, y| {\n  to_u8color(to_ncolor(input_u8(x, y)))\n}\n")
+        self.assertEqual(self.run_tile("run", "light.mfg", *run[2:]).stderr, "")
+
     def test_pictures_are_drawn(self):
         self.write("invert.mfg", "def result_u8 |x, y| {\n  let [b, g, r, a] = input_u8(x, y)\n  u8[255-b, 255-g, 255-r, a]\n}\n")
         told = self.tile("run", "invert.mfg", "--in", "input_u8=picture:9x12", "--out", "result_u8=-")

@@ -43,6 +43,19 @@ __attribute__((target("avx2"))) void read_avx2(const void* data, size_t bytes) {
   for (__m256i& s : sum) asm volatile("" : : "x"(s));
 }
 
+void store_around_caches(void* to, const void* from, size_t bytes) {
+  constexpr size_t kLine = 4;  // vectors of a cache line, stored together
+  auto* out = static_cast<__m128i*>(to);
+  const auto* in = static_cast<const __m128i*>(from);
+  for (size_t i = 0; i < bytes / sizeof(__m128i); i += kLine) {
+#pragma GCC unroll 4
+    for (size_t c = i; c < i + kLine; ++c) {
+      _mm_stream_si128(out + c, in != nullptr ? _mm_loadu_si128(in + c) : _mm_setzero_si128());
+    }
+  }
+  _mm_sfence();
+}
+
 __attribute__((target("avx2,fma"))) void multiply_add_avx2(int64_t calls) {
   constexpr int kChains = 12;
   __m256 x[kChains];
@@ -84,13 +97,16 @@ void read_generic(const void* data, size_t bytes) {
 ProbeLoops choose() {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx512f")) {
-    return {"avx512", 24.0 * 16 * 2 * kSteps, multiply_add_avx512, read_avx512};
+    return {"avx512", 24.0 * 16 * 2 * kSteps, multiply_add_avx512, read_avx512,
+            store_around_caches};
   }
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-    return {"avx2", 12.0 * 8 * 2 * kSteps, multiply_add_avx2, read_avx2};
+    return {"avx2", 12.0 * 8 * 2 * kSteps, multiply_add_avx2, read_avx2, store_around_caches};
   }
+  return {"generic", 8.0 * 4 * 2 * kSteps, multiply_add_generic, read_generic, store_around_caches};
+#else
+  return {"generic", 8.0 * 4 * 2 * kSteps, multiply_add_generic, read_generic, nullptr};
 #endif
-  return {"generic", 8.0 * 4 * 2 * kSteps, multiply_add_generic, read_generic};
 }
 
 }  // namespace

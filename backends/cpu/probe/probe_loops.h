@@ -12,6 +12,9 @@ struct ProbeLoops {
   void (*multiply_add)(int64_t calls);  // on registers alone
   // Reads `bytes`, a multiple of 1024, aligned to 64.
   void (*read)(const void* data, size_t bytes);
+  // Stores as many bytes around the caches, copied from there or, of null, zeros; `to` aligned to
+  // 64. nullptr where this processor has no such stores.
+  void (*store_around_caches)(void* to, const void* from, size_t bytes);
 };
 const ProbeLoops& probe_loops();
 // f32 multiply-adds of one call with vectors of so many bits; nullptr where this CPU has none.

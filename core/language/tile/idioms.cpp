@@ -21,6 +21,11 @@ constexpr std::string_view kSilu = "write X * sigmoid(X)";
 constexpr std::string_view kVariance =
     "a variance is a mean of squares: D = X - Mean; S[i, 0: M, 1] = +(D[i, j] * D[i, j]); V = S / "
     "N";
+constexpr std::string_view kNorm =
+    "a norm is written out: S[i, 0: M, 1] = +(X[i, j]); D = X - S / N; Q = D * D; V[i, 0: M, 1] = "
+    "+(Q[i, j]); Y = D * rsqrt(V / N + 1e-5)";
+constexpr std::string_view kConvolution =
+    "a convolution is a contraction: O[y, x: H, W] = +(I[y + j - 1, x + i - 1] * K[j, i])";
 constexpr std::string_view kSelect = "write `condition ? value : other`";
 constexpr std::string_view kCast = "write as_float(x, 32), as_int(x, 32), as_uint(x, 8) …";
 constexpr std::array kIdioms = {
@@ -39,7 +44,21 @@ constexpr std::array kIdioms = {
     Idiom{"prod", "a product over an axis is a contraction: P[i: M] = *(A[i, j])"},
     Idiom{"softmax",
           "softmax is written out: T[i, 0: M, 1] = >(X[i, j]); E = exp(X - T); S[i, 0: M, 1] = "
-          "+(E[i, j]); P = E / S"},
+          "+(E[i, j]); P = E / S; or, along the last dimension, P = builtin_softmax(X)"},
+    Idiom{"log_softmax",
+          "the logarithm of softmax along the last dimension is builtin_logsoftmax(X)"},
+    Idiom{"layer_norm", kNorm},
+    Idiom{"layernorm", kNorm},
+    Idiom{"batch_norm", kNorm},
+    Idiom{
+        "rms_norm",
+        "an RMS norm is written out: Q = X * X; S[i, 0: M, 1] = +(Q[i, j]); Y = X * rsqrt(S / N + "
+        "1e-5)"},
+    Idiom{"conv2d", kConvolution},
+    Idiom{"conv", kConvolution},
+    Idiom{"leaky_relu", "write X > 0 ? X : 0.01 * X"},
+    Idiom{"elu", "write X > 0 ? X : expm1(X)"},
+    Idiom{"arange", "positions along an axis are index(A, axis)"},
     Idiom{"clip", kClamp},
     Idiom{"clamp", kClamp},
     Idiom{"maximum", "the larger of two is max(a, b)"},

@@ -51,7 +51,18 @@ class Broadcast {
          "the shapes " + shape_text(context_.shape(earlier)) + " of " + context_.name(earlier) +
              " and " + shape_text(context_.shape(bad)) + " of " + context_.name(bad) +
              " do not broadcast: " + std::to_string(size) + " against " +
-             std::to_string(size_from_end(context_.shape(bad), d)));
+             std::to_string(size_from_end(context_.shape(bad), d)),
+         hint(context_.shape(earlier), context_.shape(bad)));
+  }
+
+  // What was summed over its last dimension lacks it.
+  static std::string hint(const Shape& a, const Shape& b) {
+    const Shape &shorter = a.size() < b.size() ? a : b, &longer = a.size() < b.size() ? b : a;
+    bool leading = !shorter.empty() && shorter.size() < longer.size() &&
+                   std::equal(shorter.begin(), shorter.end(), longer.begin());
+    if (!leading) return "";
+    return "shapes are aligned at their last dimensions: a sum over the last one that keeps its "
+           "place is S[i, 0: M, 1] = +(A[i, j])";
   }
 
   BindContext& context_;

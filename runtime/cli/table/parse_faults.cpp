@@ -1,6 +1,7 @@
 #include "runtime/cli/table/parse_faults.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -46,10 +47,27 @@ struct Named {
                                     : "options of a command stand behind its name");
 }
 
+// The last value of an option that takes a list and the word behind it, "--wrt A,B" of "--wrt A B";
+// empty: no such option is given.
+std::string list_with(const Named& command, const std::string& word) {
+  for (const CLI::Option* option : command.app.get_options()) {
+    if (option->get_delimiter() != ',' || option->results().empty()) continue;
+    return option->get_name() + " " + option->results().back() + "," + word;
+  }
+  return "";
+}
+
 [[noreturn]] void refuse_word(const Named& command, const std::string& word) {
   if (!command.lacks_command()) {
-    refuse(command.name + " does not expect \"" + word + "\"",
-           command.name + " --help says what it takes");
+    std::string hint = command.name + " --help says what it takes";
+    std::vector<std::string> options = command.options();
+    bool inputs = std::find(options.begin(), options.end(), "in") != options.end();
+    if (std::string list = list_with(command, word); !list.empty()) {
+      hint = "lists have commas, as in " + list;
+    } else if (inputs && word.find('=') != std::string::npos) {
+      hint = "it may be meant for an option such as --in " + word;
+    }
+    refuse(command.name + " does not expect \"" + word + "\"", hint);
   }
   std::string near = suggestion(word, command.commands());
   refuse("unknown command \"" + word + "\"" + near,

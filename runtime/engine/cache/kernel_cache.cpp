@@ -215,17 +215,20 @@ void KernelCache::remember_schedule(const Kernel& kernel, const Target& target,
   records(target).add(record);
 }
 
+std::shared_ptr<const Code> KernelCache::known(const std::string& key) {
+  std::lock_guard lock(mutex_);
+  auto at = slots_.find(key);
+  std::shared_ptr<Entry> entry = at == slots_.end() ? nullptr : at->second.entry;
+  if (!entry || !entry->mutex.try_lock()) return nullptr;
+  std::lock_guard own(entry->mutex, std::adopt_lock);
+  if (!entry->code) return nullptr;
+  entry->use();
+  return {entry, entry->code.get()};
+}
+
 std::shared_ptr<const Code> KernelCache::trial(const nest::Nest& nest, const Target& target) {
   std::string key = key_of(nest, target);
-  {
-    std::lock_guard lock(mutex_);
-    auto at = slots_.find(key);
-    std::shared_ptr<Entry> entry = at == slots_.end() ? nullptr : at->second.entry;
-    if (entry && entry->mutex.try_lock()) {
-      std::lock_guard own(entry->mutex, std::adopt_lock);
-      if (entry->code) return {entry, entry->code.get()};
-    }
-  }
+  if (std::shared_ptr<const Code> code = known(key)) return code;
   if (std::shared_ptr<const Code> code = stored(nest, target, key)) return code;
   ++compiled;
   return backend_.compile(nest, target);

@@ -14,6 +14,7 @@
 #include "backends/backend.h"
 #include "core/kernel/schedule.h"
 #include "runtime/engine/cache/memory_budget.h"
+#include "runtime/engine/cache/text_hash.h"
 
 namespace tile {
 
@@ -43,6 +44,9 @@ class KernelCache {
   // get() for a key that is known. The observer, which may be null, is told of what makes code.
   std::shared_ptr<const Code> get(const std::string& key, const nest::Nest& nest,
                                   const Target& target, PassObserver* observer = nullptr);
+
+  // What get() would find in memory, made and not evicted; null: nothing, or others are at it.
+  std::shared_ptr<const Code> known(const std::string& key);
 
   // Like get() where the code is in memory or on disk; else compiled for the caller alone.
   std::shared_ptr<const Code> trial(const nest::Nest& nest, const Target& target);
@@ -109,7 +113,7 @@ class KernelCache {
   std::unique_ptr<DiskCache> disk_;
   MemoryBudget& budget_;
   std::mutex mutex_;
-  std::unordered_map<std::string, Slot> slots_;
+  std::unordered_map<std::string, Slot, TextHash> slots_;
   size_t sweep_at_ = 64;                                                     // slots
   std::unordered_map<std::string, std::unique_ptr<TuningRecords>> records_;  // by processor
 };

@@ -8,6 +8,7 @@
 
 #include "backends/fork.h"
 #include "runtime/engine/cache/memory_budget.h"
+#include "runtime/engine/cache/text_hash.h"
 #include "runtime/engine/concurrency/call_control.h"
 
 namespace tile {
@@ -19,7 +20,7 @@ class OnceMap {
   // for.
   explicit OnceMap(MemoryBudget& budget) : budget_(budget) {}
   ~OnceMap() {
-    std::unordered_map<std::string, std::shared_ptr<Entry>> entries;
+    std::unordered_map<std::string, std::shared_ptr<Entry>, TextHash> entries;
     if (locks_are_lost()) {  // in a forked child, whose budget may still name them
       static_cast<void>(new auto(std::move(entries_)));
       return;
@@ -97,7 +98,7 @@ class OnceMap {
 
   MemoryBudget& budget_;
   mutable std::mutex mutex_;
-  std::unordered_map<std::string, std::shared_ptr<Entry>> entries_;
+  std::unordered_map<std::string, std::shared_ptr<Entry>, TextHash> entries_;
 };
 
 }  // namespace tile

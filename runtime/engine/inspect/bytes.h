@@ -29,6 +29,15 @@ class Bytes {
     for (; value >= 0x80; value >>= 7) put(static_cast<uint8_t>(value | 0x80));
     return put(static_cast<uint8_t>(value));
   }
+  // The same of a signed number.
+  Bytes& sleb(int64_t value) {
+    for (;; value >>= 7) {
+      auto bits = static_cast<uint8_t>(value & 0x7f);
+      bool last = value >= -0x40 && value < 0x40;
+      put(static_cast<uint8_t>(last ? bits : bits | 0x80));
+      if (last) return *this;
+    }
+  }
   const std::string& all() const { return bytes_; }
   size_t size() const { return bytes_.size(); }
 

@@ -1,5 +1,5 @@
 // An ELF object in memory for each function, which holds no code: a section that lies where the
-// code is, a symbol, and DWARF 4 with one function and one row of a line table.
+// code is, a symbol, and DWARF 4 with one function and a line table for its first instruction.
 #include "runtime/engine/inspect/gdb.h"
 
 #include <elf.h>
@@ -49,6 +49,7 @@ constexpr uint8_t kEndSequence = 1, kSetAddress = 2;
 struct Function {
   std::string name;
   SourceLine line;
+  std::vector<int> others;
   uint64_t begin, bytes;
 };
 
@@ -90,11 +91,14 @@ std::string lines(const Function& f) {
   head.text(f.line.file).uleb(0).uleb(0).uleb(0).put(uint8_t{0});
   Bytes program;
   program.put(uint8_t{0}).uleb(1 + sizeof f.begin).put(kSetAddress).put(f.begin);
-  // Signed numbers are as unsigned ones where a bit is left for the sign.
-  auto advance = static_cast<uint32_t>(f.line.number - 1);
-  program.put(kAdvanceLine);
-  for (; advance >= 0x40; advance >>= 7) program.put(static_cast<uint8_t>(advance | 0x80));
-  program.put(static_cast<uint8_t>(advance)).put(kCopy);
+  // A row for each line, at one address: the last one is what gdb calls the place.
+  int now = 1;
+  auto row = [&](int line) {
+    program.put(kAdvanceLine).sleb(line - now).put(kCopy);
+    now = line;
+  };
+  for (int line : f.others) row(line);
+  row(f.line.number);
   program.put(kAdvancePc).uleb(f.bytes).put(uint8_t{0}).uleb(1).put(kEndSequence);
   Bytes unit;
   unit.put(uint16_t{4}).put(static_cast<uint32_t>(head.size())).raw(head.all()).raw(program.all());
@@ -181,9 +185,10 @@ bool is_on() {
   return on;
 }
 
-void tell(const cpu::CodeSymbol& symbol, const std::string& name, const SourceLine& line) {
+void tell(const cpu::CodeSymbol& symbol, const std::string& name, const SourceLine& line,
+          const std::vector<int>& others) {
   static std::mutex mutex;
-  Function f{name, line, reinterpret_cast<uint64_t>(symbol.address), symbol.bytes};
+  Function f{name, line, others, reinterpret_cast<uint64_t>(symbol.address), symbol.bytes};
   // Both stay as long as the process: gdb may attach at any time.
   auto* object = new std::string(object_of(f));
   auto* entry = new tile_jit_code_entry{nullptr, nullptr, object->data(), object->size()};

@@ -1,5 +1,7 @@
 #include "runtime/engine/inspect/names.h"
 
+#include <algorithm>
+
 #include "backends/trace.h"
 #include "runtime/engine/inspect/gdb.h"
 #include "runtime/engine/inspect/perf.h"
@@ -8,13 +10,26 @@ namespace tile {
 namespace {
 
 // The code's functions, numbered where there are several; a GPU's code has none here.
-void tell(const Code& code, const std::string& name, const SourceLine& line) {
+void tell(const Code& code, const std::string& name, const SourceLine& line,
+          const std::vector<int>& others) {
   std::vector<cpu::CodeSymbol> symbols = cpu::code_symbols(code);
   for (size_t i = 0; i < symbols.size(); ++i) {
     std::string own = symbols.size() == 1 ? name : name + " (" + std::to_string(i + 1) + ")";
     if (perf::is_on()) perf::tell(symbols[i], own, line);
-    if (gdb::is_on()) gdb::tell(symbols[i], own, line);
+    if (gdb::is_on()) gdb::tell(symbols[i], own, line, others);
   }
+}
+
+// Of the kernel's statements, each once, but for its own.
+std::vector<int> other_lines(const Executable& e, const Launch& launch, int own) {
+  std::vector<int> lines;
+  if (!launch.kernel || !e.source->source) return lines;
+  for (const KernelStage& stage : launch.kernel->stages) {
+    int line = position_of(*e.source->source, stage.contraction.span.begin).line;
+    bool known = line == own || std::find(lines.begin(), lines.end(), line) != lines.end();
+    if (!known) lines.push_back(line);
+  }
+  return lines;
 }
 
 }  // namespace
@@ -42,9 +57,9 @@ void tell_names(const Executable& e) {
   for (const Launch& launch : e.launches) {
     std::string name = name_of(e, launch);
     SourceLine line = line_of(e, launch);
-    if (launch.code) tell(*launch.code, name, line);
+    if (launch.code) tell(*launch.code, name, line, other_lines(e, launch, line.number));
     for (const PrepackedCopy& p : launch.prepared) {
-      if (p.code) tell(*p.code, name + " packing", line);
+      if (p.code) tell(*p.code, name + " packing", line, {});
     }
   }
 }

@@ -27,10 +27,12 @@ constexpr double kWorthBlocksNs = 1e9;
 constexpr uint64_t kTimedSteps = 4;
 
 // What a feed asks of an output: an error of the call, at the output's place in the program's text.
-[[noreturn]] void fail_at_output(const Executable& e, size_t output, std::string message) {
+[[noreturn]] void fail_at_output(const Executable& e, size_t output, std::string message,
+                                 std::string hint = "") {
   const std::vector<Span>& spans = e.source->output_spans;
   Span where = output < spans.size() ? spans[output] : Span{};
-  throw FailureInText({Stage::run, "argument", std::move(message), "", where}, e.source->source);
+  throw FailureInText({Stage::run, "argument", std::move(message), std::move(hint), where},
+                      e.source->source);
 }
 
 // Why the output's elements cannot be the next step's input; empty: they can.
@@ -44,6 +46,15 @@ std::string mismatch(const InputLayout& input, const BoundTensor& output) {
   if (to.value) return "cannot be given to an input that sets a size";
   if (!input.strides.empty()) return "is dense, but the input was compiled for other strides";
   return "";
+}
+
+// Where the output has a dimension of one element more, as sums of Lift's windows have.
+std::string hint_of_mismatch(const InputLayout& input, const BoundTensor& output) {
+  Shape longer = input.type.shape;
+  longer.push_back(1);
+  if (output.shape != longer) return "";
+  return "its last dimension is of one element; in Lift At(0) takes out what Reduce leaves: Map(w "
+         "=> At(0) o Reduce(add, 0.0f) $ w)";
 }
 
 // The memory of one output that is fed, for one step after the other.
@@ -331,7 +342,8 @@ void check_feeds(const Executable& e, std::span<const Feed> feeds) {
     }
     std::string why = mismatch(e.inputs[feed.input], e.output(feed.output));
     if (why.empty()) continue;
-    fail_at_output(e, feed.output, output + " cannot feed " + input + ": it " + why);
+    fail_at_output(e, feed.output, output + " cannot feed " + input + ": it " + why,
+                   hint_of_mismatch(e.inputs[feed.input], e.output(feed.output)));
   }
 }
 

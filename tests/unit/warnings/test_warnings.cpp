@@ -196,6 +196,39 @@ TEST(Warnings, AreRenderedAsSuch) {
   EXPECT_THAT(render_json(d, *program.source), HasSubstr("{\"severity\":\"warning\""));
 }
 
+// Programs, and those who read them, write other letters than ASCII's.
+TEST(Warnings, AreJsonWithTheCharactersThatTheyHave) {
+  Program program = program_of("function (A[N], B[N]) -> (O) { O[i: N] = +(A[i]); } // größer");
+  std::string json = render_json(warnings_of(program).at(0), *program.source);
+  EXPECT_THAT(json, HasSubstr("größer"));
+  Diagnostic broken{Stage::run,      "file", "name \xff\xe2\x80\"",
+                    "as_int(…, 32)", {},     Severity::error};
+  json = render_json(broken, *program.source);
+  EXPECT_THAT(json, HasSubstr(R"j("message":"name \u00ff\u00e2\u0080\"","hint":"as_int(…, 32)")j"));
+}
+
+TEST(Warnings, PositionsOfGatherAndScatterThatAreAllOutside) {
+  std::vector<InputType> types{{DType::f32, {5, 2}}};
+  auto of = [&](const std::string& statements) {
+    return warnings("function (A[N, M]) -> (O) { " + statements + " }", types);
+  };
+  std::vector<Said> said = of("O = gather(A, 7);");
+  ASSERT_EQ(said.size(), 1U);
+  EXPECT_EQ(said[0].code, "index");
+  EXPECT_EQ(said[0].where, "7");
+  EXPECT_EQ(said[0].message, "the index 7 is outside of 0 to 4 and taken as the nearest of these");
+  EXPECT_EQ(of("O = gather(A, 0 - 1);").size(), 1U) << "the last row of other languages";
+  EXPECT_EQ(of("I = N; O = gather(A, I);").size(), 1U) << "a size";
+  said = of("I = N; O = scatter(A, I, 3);");
+  ASSERT_EQ(said.size(), 1U);
+  EXPECT_EQ(said[0].message, "the index 5 is outside of 0 to 2 and taken as the nearest of these");
+  for (const char* meant :
+       {"O = gather(A, 4);", "O = gather(A, N - 1);", "I = index(A, 0) + 1; O = gather(A, I);",
+        "I = as_int(A, 32); O = gather(A, I);"}) {
+    EXPECT_THAT(of(meant), IsEmpty()) << meant;
+  }
+}
+
 TEST(Warnings, QuotientsOfWholeNumbersThatAreZero) {
   std::vector<InputType> types{{DType::f32, {2, 3}}};
   std::vector<Said> said = warnings("function (A[M, N]) -> (B) { B = A * (1 / N); }", types);
