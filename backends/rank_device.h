@@ -36,7 +36,7 @@ struct LinkPart {
   std::byte* data = nullptr;
   size_t bytes = 0;  // may be 0: nothing is sent
   // Of a part that is sent in a recording. Pushed: where it lands in the other rank's memory, which
-  // may be where it is made. Fetched: whether more of the same group goes to that rank.
+  // may be where it is packed. Fetched: whether more of the same group goes to that rank.
   std::byte* to = nullptr;
   bool more = false;
 };

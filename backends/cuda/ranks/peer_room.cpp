@@ -1,5 +1,6 @@
 #include "backends/cuda/ranks/peer_room.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace tile::cuda {
@@ -102,17 +103,22 @@ bool PeerRoom::is_refused(uint64_t run) const {
   return refused_ == run;
 }
 
-void PeerRoom::begin_replay(size_t rank) {
+bool PeerRoom::begin_replay(size_t rank, uint64_t recording) {
   std::lock_guard lock(mutex_);
-  replaying_.insert(rank);
+  if (!closed_) replaying_[rank] = recording;
+  return !closed_;
 }
 void PeerRoom::end_replay(size_t rank) {
   std::lock_guard lock(mutex_);
   replaying_.erase(rank);
 }
-bool PeerRoom::is_quiet() const {
+bool PeerRoom::is_quiet(uint64_t recording) const {
   std::lock_guard lock(mutex_);
-  return replaying_.empty();
+  return std::ranges::none_of(replaying_, [&](const auto& one) { return one.second == recording; });
+}
+void PeerRoom::close() {
+  std::lock_guard lock(mutex_);
+  closed_ = true;
 }
 
 }  // namespace tile::cuda

@@ -12,7 +12,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <vector>
 
 #include "backends/cuda/ranks/signals.h"
@@ -78,10 +77,13 @@ class PeerRoom {
   void refuse(uint64_t run);
   bool is_refused(uint64_t run) const;
 
-  // A rank's device is given a recording, and is done with it.
-  void begin_replay(size_t rank);
+  // A rank's device is to be given a recording, that of a run of this number, and is done with it.
+  // False: a rank has failed. Others' devices may write to its memory; once the room is closed and
+  // quiet none does.
+  bool begin_replay(size_t rank, uint64_t recording);
   void end_replay(size_t rank);
-  bool is_quiet() const;  // no rank's device runs a recording
+  bool is_quiet(uint64_t recording) const;  // no rank's device runs it
+  void close();                             // a rank fails
 
  private:
   using Pair = std::pair<size_t, size_t>;  // sender, receiver
@@ -92,7 +94,8 @@ class PeerRoom {
   std::array<std::map<size_t, std::pair<uint64_t, uint64_t>>, 2> said_;
   std::map<size_t, std::pair<uint64_t, Landings>> landings_;  // with the run's number
   uint64_t refused_ = 0;  // the last run that a rank could not record
-  std::set<size_t> replaying_;
+  bool closed_ = false;
+  std::map<size_t, uint64_t> replaying_;  // by ranks
 };
 
 }  // namespace tile::cuda

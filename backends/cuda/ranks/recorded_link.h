@@ -40,8 +40,8 @@ class RecordedLink final : public RecordingLink {
 
  private:
   // The last run: the device is done with it; was given it, without an event behind it; or with
-  // one.
-  enum class State : uint8_t { over, given, has_end };
+  // one; was not given it, as another rank has failed.
+  enum class State : uint8_t { over, given, has_end, refused };
   // An exchange whose parts are not all taken yet.
   struct Open {
     CUstream stream = nullptr;
@@ -61,6 +61,7 @@ class RecordedLink final : public RecordingLink {
   void fetch(const PeerRoom::Part& from, const LinkPart& to);
   void end_of_given();
   bool is_over();
+  bool is_quiet_within(double seconds) noexcept;
 
   RecordingPeer peer_;
   Session& session_;

@@ -55,7 +55,7 @@ class DeviceExchanges {
                                    const Named& first);
   // The exchanges that a recording has been given.
   const std::vector<Named>& started() const { return started_; }
-  // Waits until these ones of a recording that runs are done, and with them the recording.
+  // Waits until these ones of a recording that runs are done, and the device with the recording.
   void finish_replay(std::vector<Named> exchanges);
 
  private:

@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/ir/analysis/uses.h"
-#include "runtime/engine/launch/device_run.h"
-
 namespace tile {
 namespace {
 
@@ -16,22 +13,6 @@ constexpr size_t kLeastShare = 4;
 
 size_t bytes_of(const BoundTensor& t) {
   return static_cast<size_t>(element_count(t.shape)) * byte_size(t.type);
-}
-
-// Whether one launch, which is no sort and no loop, and nothing else has to do with the output.
-bool is_set_once(const Executable& e, size_t output) {
-  auto is_it = [&](TensorId id) {
-    return e.places[id].kind == Place::Kind::output && e.places[id].at == output;
-  };
-  size_t uses = 0;
-  for (const Launch& launch : e.launches) {
-    auto count = static_cast<size_t>(std::ranges::count_if(launch.arguments, is_it));
-    if (count != 0 && !launch.code) return false;
-    uses += count;
-  }
-  bool copied = std::ranges::any_of(
-      e.copies, [&](const OutputCopy& copy) { return copy.output == output || is_it(copy.from); });
-  return uses == 1 && !copied;
 }
 
 }  // namespace
@@ -85,46 +66,13 @@ void LandingPlan::find_tensors() {
   }
 }
 
-// Whether one kernel sets the tensor, and only its exchange reads it.
-bool LandingPlan::is_made_alone(TensorId id) const {
-  const RankProgram& rank = of_.program();
-  auto is_it = [&](TensorId other) { return of_.place_of(other).tensor == id; };
-  auto of_parts = [&](const PartOfTensor& part) { return part.part == id || part.whole == id; };
-  auto of_zeros = [&](const RankMemory::Zeros& zeros) { return zeros.tensor == id; };
-  bool in_arena = of_.memory().places[id] && !rank.program.tensors[id].constant;
-  if (!in_arena || std::ranges::any_of(rank.parts, of_parts)) return false;
-  if (std::ranges::any_of(of_.memory().zeros, of_zeros)) return false;
-  size_t sent = 0;
-  for (const PlacedExchange& exchange : rank.exchanges) {
-    if (is_it(exchange.what.result)) return false;
-    if (is_it(exchange.what.source)) ++sent;
-  }
-  size_t makers = 0;
-  for (size_t s = 0; s < of_.executables().size(); ++s) {
-    const Segment& segment = of_.segmented().segments[s];
-    if (std::ranges::any_of(segment.inputs, is_it)) return false;
-    for (size_t o = 0; o < segment.outputs.size(); ++o) {
-      if (!is_it(segment.outputs[o])) continue;
-      if (!is_set_once(*of_.executables()[s], o)) return false;
-      ++makers;
-    }
-  }
-  return sent == 1 && makers == 1;
-}
-
 void LandingPlan::add_sent(size_t exchange) {
   const Exchange& what = of_.program().exchanges[exchange].what;
-  const BoundProgram& program = of_.program().program;
-  TensorId source = storage_of(program, what.source);
   for (size_t i = 0; i < what.sends.size(); ++i) {
     auto rank = static_cast<size_t>(what.sends[i].rank);
     if (rank == of_.number()) continue;
-    const RankMemory::Part& part = of_.memory().exchanges[exchange].sends[i];
-    bool is_all = what.sends.size() == 1 && part.in_tensor && part.bytes != 0 &&
-                  part.bytes == bytes_of(program.tensors[source]);
-    Sent& sent = exchanges_[exchange].sent.emplace_back();
-    sent = {i, rank, part.bytes, std::nullopt};
-    if (is_all && is_made_alone(source)) sent.made = source;
+    size_t bytes = of_.memory().exchanges[exchange].sends[i].bytes;
+    exchanges_[exchange].sent.push_back({i, rank, bytes});
   }
 }
 
@@ -165,16 +113,11 @@ Landings::Landings(const LandingPlan& plan, std::byte* memory, std::vector<std::
   auto next = there.begin();
   for (size_t e = 0; next != there.end(); ++e) {
     std::vector<std::byte*>& of = there_.emplace_back();
-    for (const LandingPlan::Sent& part : plan.sent(e)) {
-      bool aligned = reinterpret_cast<uintptr_t>(*next) % kTensorAlignment == 0;
-      if (part.made && aligned) made_[*part.made] = *next;
-      of.push_back(*next++);
-    }
+    for (size_t i = 0; i < plan.sent(e).size(); ++i) of.push_back(*next++);
   }
 }
 
 std::byte* Landings::place_of(TensorId id) const {
-  if (auto made = made_.find(id); made != made_.end()) return made->second;
   auto tensor = plan_.tensors().find(id);
   return tensor == plan_.tensors().end() ? nullptr : memory_ + tensor->second;
 }

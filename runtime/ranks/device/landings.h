@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <map>
-#include <optional>
 #include <vector>
 
 #include "runtime/ranks/rank_store.h"
@@ -27,7 +26,6 @@ class LandingPlan {
 
   struct Sent {
     size_t part = 0, rank = 0, bytes = 0;
-    std::optional<TensorId> made;  // is the part, and may be made where it lands
   };
   struct Received {
     size_t part = 0, rank = 0, bytes = 0;
@@ -39,7 +37,7 @@ class LandingPlan {
   const std::vector<Received>& received(size_t exchange) const {
     return exchanges_[exchange].received;
   }
-  // The offset of a tensor that is there, others come to the memory's parts of it.
+  // The offsets of tensors that are there.
   const std::map<TensorId, size_t>& tensors() const { return tensors_; }
 
  private:
@@ -49,7 +47,6 @@ class LandingPlan {
     std::vector<Received> received;
   };
   void find_tensors();
-  bool is_made_alone(TensorId id) const;
   void add_sent(size_t exchange);
   void add_received(size_t exchange);
   size_t taken(size_t bytes);
@@ -67,16 +64,15 @@ class Landings {
   Landings(const LandingPlan& plan, std::byte* memory, std::vector<std::byte*> there);
 
   const LandingPlan& plan() const { return plan_; }
-  // Where the tensor is; null: this is no affair of landings.
+  // Where the tensor is; null: not here.
   std::byte* place_of(TensorId id) const;
-  // Parts of a pushed exchange are made and sent to where they land, and received there.
+  // Parts of a pushed exchange are packed and sent to where they land, and received there.
   void redirect(size_t exchange, RankStore::Moved& what) const;
 
  private:
   const LandingPlan& plan_;
   std::byte* memory_;
   std::vector<std::vector<std::byte*>> there_;  // of each exchange
-  std::map<TensorId, std::byte*> made_;         // tensors that are made where they land
 };
 
 }  // namespace tile

@@ -170,7 +170,6 @@ void RankReplays::replay(const Call& call, Entry& entry, const std::function<voi
     replay->link->run(*replay->recording);
     given();
     exchanges.finish_replay(replay->exchanges);
-    call.end->engine().session()->synchronize(nullptr);
   } catch (const std::exception& error) {
     entry = {};
     call.transport.abort(error.what());

@@ -196,12 +196,11 @@ class DividedProduct : public RecordedParts {
   }
 };
 
-// The kernel that adds another rank's terms puts them where that one adds them up: there is no copy
-// of them, neither by a kernel nor by an engine.
-TEST_F(DividedProduct, TermsAreMadeInTheMemoryOfWhoAddsThem) {
+// Terms for another rank go to where that one adds them up, which waits for one word.
+TEST_F(DividedProduct, TermsArePushedToWhoAddsThem) {
   for (const Steps& steps : steps_of("A[*, x] B[x, *] C[x, *]  C: k=x")) {
     EXPECT_EQ(std::ranges::count(steps, "copy beside") + std::ranges::count(steps, "copy"), 0);
-    EXPECT_EQ(std::ranges::count(steps, "launch beside"), 0);
+    EXPECT_EQ(std::ranges::count(steps, "launch beside"), 1);
     EXPECT_EQ(std::ranges::count(steps, "signals beside"), 1);
   }
   expect_values(*two(), "A[*, x] B[x, *] C[x, *]  C: k=x");
