@@ -138,6 +138,21 @@ TEST_F(RecordedParts, PartsThatArePushedHaveOneWord) {
   fake_driver().late(0);
 }
 
+// Exchanges are cut into pieces, and layouts chosen, by what copies and messages do.
+TEST_F(RecordedParts, GpusThatReachEachOtherAreTakenForFaster) {
+  double rates[2] = {0, 0};
+  for (int reach : {0, 1}) {
+    fake_driver().peers(reach);
+    auto errors = errors_of("x=2", kTimeout, [&](const auto& gpu, const auto& mesh) {
+      mesh->connect(gpu);
+      double rate = mesh->figures(*gpu).links.any.bytes_per_ns;
+      if (mesh->rank() == 0) rates[reach] = rate;
+    });
+    EXPECT_THAT(errors, Each(""));
+  }
+  EXPECT_GT(rates[1], rates[0]);
+}
+
 class DividedProduct : public RecordedParts {
  protected:
   static constexpr int64_t kSize = 32;
