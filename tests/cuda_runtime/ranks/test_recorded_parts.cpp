@@ -4,7 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
 #include <sstream>
+#include <thread>
 
 #include "core/interpret/interpret.h"
 #include "core/passes/bind/bind.h"
@@ -32,53 +36,71 @@ class RecordedParts : public OnFakeGpus {
     while (!is_over()) std::this_thread::yield();
   }
 
-  // As many exchanges in pieces on two ranks, recorded and run several times; what each rank gave
-  // its streams meanwhile. `more`: of each exchange, whether its group goes on.
+  // One rank's recording of as many exchanges in pieces, of two ranks.
+  struct Recorded {
+    Recorded(Engine& gpu, RankMesh& mesh)
+        : peers(*mesh.device()->peers()),
+          session(*gpu.session()),
+          source(session, kParts * kBytes, nullptr),
+          result(session, kParts * kBytes, nullptr) {
+      session.synchronize(nullptr);
+    }
+    LinkedPeers& peers;
+    DeviceSession& session;
+    DeviceMemory source, result;
+    std::unique_ptr<RecordingLink> link;
+    std::unique_ptr<Recording> recording;
+  };
+  // `more`: of each exchange, whether its group goes on.
+  static std::unique_ptr<Recorded> recorded(Engine& gpu, RankMesh& mesh, bool pushes,
+                                            std::array<bool, kParts> more) {
+    auto made = std::make_unique<Recorded>(gpu, mesh);
+    size_t other = 1 - mesh.rank();
+    std::vector<LinkPart> sent, received;
+    for (size_t k = 0; k < kParts; ++k) {
+      sent.push_back({other, made->source.data() + k * kBytes, kBytes});
+      sent.back().more = more[k];
+      received.push_back({other, made->result.data() + k * kBytes, kBytes});
+    }
+    agree(made->peers);
+    RecordingLink& link = *(made->link = made->peers.recording(kParts));
+    if (pushes) {
+      link.land(received);
+      std::optional<std::vector<std::byte*>> there;
+      wait_for([&] { return (there = link.landings(sent)).has_value(); });
+      for (size_t k = 0; k < kParts; ++k) sent[k].to = (*there)[k];
+    }
+    if (mesh.rank() == 0) fake_driver().trace(1);
+    mesh.meet("test");
+    made->recording = link.record([&](void*) {
+      for (size_t k = 0; k < kParts; ++k) link.mark();
+      for (size_t k = 0; k < kParts; ++k) {
+        LinkExchange what{{}, {&sent[k], 1}, {&received[k], 1}, {}};
+        link.start(what, {LinkLane::beside, true, pushes, more[k]});
+        wait_for([&] { return link.is_given(); });
+      }
+      for (size_t k = 0; k < kParts; ++k) link.await(k);
+    });
+    return made;
+  }
+
+  // What each of two ranks gives its streams for a recording, whose runs bring what they are to.
   std::array<Steps, 2> steps_of(bool pushes, std::array<bool, kParts> more) {
     std::array<Steps, 2> steps;
     auto errors = errors_of("x=2", kTimeout, [&](const auto& gpu, const auto& mesh) {
       mesh->connect(gpu);
-      size_t rank = mesh->rank(), other = 1 - rank;
-      LinkedPeers& peers = *mesh->device()->peers();
-      DeviceSession& session = *gpu->session();
-      DeviceMemory source(session, kParts * kBytes, nullptr);
-      DeviceMemory result(session, kParts * kBytes, nullptr);
-      session.synchronize(nullptr);
-      std::vector<LinkPart> sent, received;
-      for (size_t k = 0; k < kParts; ++k) {
-        sent.push_back({other, source.data() + k * kBytes, kBytes});
-        sent.back().more = more[k];
-        received.push_back({other, result.data() + k * kBytes, kBytes});
-      }
-      agree(peers);
-      std::unique_ptr<RecordingLink> link = peers.recording(kParts);
-      if (pushes) {
-        link->land(received);
-        std::optional<std::vector<std::byte*>> there;
-        wait_for([&] { return (there = link->landings(sent)).has_value(); });
-        for (size_t k = 0; k < kParts; ++k) sent[k].to = (*there)[k];
-      }
-      if (rank == 0) fake_driver().trace(1);
-      mesh->meet("test");
-      std::unique_ptr<Recording> recording = link->record([&](void*) {
-        for (size_t k = 0; k < kParts; ++k) link->mark();
-        for (size_t k = 0; k < kParts; ++k) {
-          LinkExchange what{{}, {&sent[k], 1}, {&received[k], 1}, {}};
-          link->start(what, {LinkLane::beside, true, pushes, more[k]});
-          wait_for([&] { return link->is_given(); });
-        }
-        for (size_t k = 0; k < kParts; ++k) link->await(k);
-      });
+      size_t rank = mesh->rank();
+      std::unique_ptr<Recorded> made = recorded(*gpu, *mesh, pushes, more);
       steps[rank] = orders_left_out();
       for (int run = 0; run < kRuns; ++run) {
         std::vector<unsigned char> given(kParts * kBytes), got(kParts * kBytes);
         for (size_t i = 0; i < given.size(); ++i) given[i] = value(rank, run, i);
-        session.copy_in(source.data(), given.data(), given.size(), nullptr);
-        agree(peers);
-        link->run(*recording);
-        wait_for([&] { return link->progress().done == kParts; });
-        session.copy_out(got.data(), result.data(), got.size(), nullptr);
-        for (size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], value(other, run, i));
+        made->session.copy_in(made->source.data(), given.data(), given.size(), nullptr);
+        agree(made->peers);
+        made->link->run(*made->recording);
+        wait_for([&] { return made->link->progress().done == kParts; });
+        made->session.copy_out(got.data(), made->result.data(), got.size(), nullptr);
+        for (size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], value(1 - rank, run, i));
       }
     });
     fake_driver().trace(0);
@@ -136,6 +158,52 @@ TEST_F(RecordedParts, PartsThatArePushedHaveOneWord) {
     }
   }
   fake_driver().late(0);
+}
+
+// A rank that has said that it runs and then fails may free its memory: another one that has not
+// begun does not begin any more.
+TEST_F(RecordedParts, NobodyBeginsOnceARankHasFailed) {
+  auto errors = errors_of("x=2", kTimeout, [&](const auto& gpu, const auto& mesh) {
+    mesh->connect(gpu);
+    auto made = recorded(*gpu, *mesh, true, {false, false, false});
+    agree(made->peers);
+    if (mesh->rank() == 0) {
+      EXPECT_TRUE(made->link->abort(kTimeout));
+    }
+    mesh->meet("test");
+    if (mesh->rank() == 1) {
+      int graphs = fake_driver().calls("cuGraphLaunch");
+      made->link->run(*made->recording);
+      EXPECT_EQ(fake_driver().calls("cuGraphLaunch"), graphs);
+      EXPECT_EQ(made->link->progress().done, 0U);
+    }
+    mesh->meet("test");
+  });
+  fake_driver().trace(0);
+  EXPECT_THAT(errors, Each(""));
+}
+
+// And one that has begun is waited for.
+TEST_F(RecordedParts, ARankThatFailsWaitsForWhoHasBegun) {
+  std::atomic<bool> over = false;
+  auto errors = errors_of("x=2", kTimeout, [&](const auto& gpu, const auto& mesh) {
+    mesh->connect(gpu);
+    auto made = recorded(*gpu, *mesh, true, {false, false, false});
+    agree(made->peers);
+    if (mesh->rank() == 1) made->link->run(*made->recording);
+    mesh->meet("test");
+    if (mesh->rank() == 0) {
+      EXPECT_FALSE(made->link->abort(0.01));
+      EXPECT_TRUE(made->link->abort(kTimeout));
+      EXPECT_TRUE(over);
+    } else {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      over = true;
+      EXPECT_TRUE(made->link->abort(kTimeout));
+    }
+  });
+  fake_driver().trace(0);
+  EXPECT_THAT(errors, Each(""));
 }
 
 // Exchanges are cut into pieces, and layouts chosen, by what copies and messages do.
