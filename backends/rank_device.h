@@ -35,6 +35,10 @@ struct LinkPart {
   size_t rank = 0;  // the other one, never the caller's own
   std::byte* data = nullptr;
   size_t bytes = 0;  // may be 0: nothing is sent
+  // Of a part that is sent in a recording. Pushed: where it lands in the other rank's memory, which
+  // may be where it is packed. Fetched: whether more of the same group goes to that rank.
+  std::byte* to = nullptr;
+  bool more = false;
 };
 
 // An exchange of parts, with the copies on the device that make what is sent and that put what
@@ -78,6 +82,12 @@ struct LinkManner {
   // Parts between GPUs that reach each other's memory are copied by their copy engines rather than
   // sent by kernels: the same for the exchange on all ranks.
   bool copies = false;
+  // In a recording: who sends a part puts it where the other rank wants it, and nobody waits
+  // before; else who receives it fetches it. The same on all ranks.
+  bool pushes = false;
+  // The next exchange fetches of the same source, which stays as it is until that one is awaited,
+  // too, and the session's own stream is given nothing in between: they are a group.
+  bool more = false;
 };
 
 class LinkedPeers;
@@ -119,6 +129,12 @@ class DeviceLink {
 // runs it, and says by progress() how far it is.
 class RecordingLink : public DeviceLink {
  public:
+  // Before anything is recorded: where parts land that others push, in the order in which they are
+  // sent. Nobody else uses that memory while a recording runs, but for who awaits the parts.
+  virtual void land(std::span<const LinkPart> parts) = 0;
+  // Where the parts land that this rank pushes, in order; none: not all ranks have said so yet.
+  // Throws as start().
+  virtual std::optional<std::vector<std::byte*>> landings(std::span<const LinkPart> sent) = 0;
   // DeviceSession::record() of a session's work and of this link's exchanges among it.
   virtual std::unique_ptr<Recording> record(const std::function<void(void* stream)>& work) = 0;
   // What is given to the returned stream comes behind this exchange, which was given, and behind

@@ -2,6 +2,7 @@
 // by which layouts are chosen, the same on all ranks.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,11 +15,16 @@
 
 namespace tile {
 
+// How the devices of all ranks exchange: not by themselves; by a library's messages; by copies, as
+// all of them reach each other's memory.
+enum class Linking : uint8_t { none, messages, copies };
+
 // All ranks together. Rates are those of rank 0's engine. The links of each axis are measured once
 // for a mesh of these machines (about a millisecond for an axis) and kept beside rank 0's disk
-// cache, as rates are. `linked`: devices exchange by themselves, whose figures are constants.
-// Where an engine is to be deterministic all figures are constants. Throws Failure (run, "rank").
-ChoiceOptions figures_of(const Engine& engine, const Mesh& mesh, Transport& transport, bool linked);
+// cache, as rates are. Those of devices that exchange by themselves are constants, and where an
+// engine is to be deterministic all figures are. Throws Failure (run, "rank").
+ChoiceOptions figures_of(const Engine& engine, const Mesh& mesh, Transport& transport,
+                         Linking linking);
 
 // The slowest of all ranks' messages to a neighbour along each axis. All ranks together.
 std::vector<Link> measured_links(const Mesh& mesh, Transport& transport);

@@ -35,6 +35,7 @@ RankExecutable::RankExecutable(const std::shared_ptr<Engine>& engine,
     : engine_(engine),
       source_(source),
       rank_(std::move(rank)),
+      number_(number),
       segmented_(segments_of(rank_)),
       names_(std::move(names)),
       collectives_(std::move(collectives)),
@@ -65,6 +66,12 @@ void RankExecutable::place_parts() {
     size_t offset = static_cast<size_t>(cell) * byte_size(whole.type);
     placed_[part.part] = PlacedPart{part.whole, offset, std::move(strides)};
   }
+}
+
+RankExecutable::PlaceOf RankExecutable::place_of(TensorId id) const {
+  TensorId storage = storage_of(rank_.program, id);
+  const std::optional<PlacedPart>& part = placed_[storage];
+  return part ? PlaceOf{part->whole, part->offset} : PlaceOf{storage, 0};
 }
 
 void RankExecutable::plan_own_copies() {
@@ -138,9 +145,9 @@ class RankExecutable::Run {
   void place(TensorId id) {
     const BoundTensor& tensor = program_.tensors[id];
     if (data_[id] != nullptr) return;
-    if (of_.memory_.places[id] && !tensor.constant) {
-      data_[id] = store_.arena() + *of_.memory_.places[id];
-    }
+    if (!of_.memory_.places[id] || tensor.constant) return;
+    std::byte* elsewhere = store_.place_of(id);
+    data_[id] = elsewhere != nullptr ? elsewhere : store_.arena() + *of_.memory_.places[id];
   }
 
   std::byte* data(TensorId id) {

@@ -51,6 +51,13 @@ class RankExecutable {
   const std::vector<std::shared_ptr<const Executable>>& executables() const { return executables_; }
   const std::vector<std::string>& names() const { return names_; }
   const RankMemory& memory() const { return memory_; }
+  size_t number() const { return number_; }  // of the rank
+  // The tensor that holds another one's elements, and where in it they begin, in bytes.
+  struct PlaceOf {
+    TensorId tensor;
+    size_t offset = 0;
+  };
+  PlaceOf place_of(TensorId id) const;
   // What an exchange copies from its source (a "part" of these levels) to its result.
   const std::vector<BoxLevels>& own_copies(size_t exchange) const { return own_copies_[exchange]; }
   std::optional<Collective> collective(size_t exchange) const {
@@ -83,6 +90,7 @@ class RankExecutable {
   std::shared_ptr<Engine> engine_;
   std::shared_ptr<const Program> source_;
   RankProgram rank_;
+  size_t number_;
   SegmentedProgram segmented_;
   std::vector<std::shared_ptr<const Executable>> executables_;  // of the segments
   std::vector<std::string> names_;

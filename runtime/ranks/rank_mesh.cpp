@@ -13,7 +13,6 @@
 #include "core/passes/bind/bind.h"
 #include "runtime/ranks/exchange_names.h"
 #include "runtime/ranks/kept.h"
-#include "runtime/ranks/mesh_figures.h"
 #include "runtime/ranks/tell_all.h"
 
 namespace tile {
@@ -112,7 +111,7 @@ void RankMesh::connect(const std::shared_ptr<Engine>& engine) {
 }
 
 const ChoiceOptions& RankMesh::figures(const Engine& engine) {
-  if (!figures_) figures_ = figures_of(engine, mesh_, *transport_, is_linked());
+  if (!figures_) figures_ = figures_of(engine, mesh_, *transport_, linking());
   return *figures_;
 }
 

@@ -10,6 +10,7 @@
 #include "core/distribute/overlap/overlap.h"
 #include "runtime/ranks/device/device_end.h"
 #include "runtime/ranks/division.h"
+#include "runtime/ranks/mesh_figures.h"
 #include "runtime/ranks/rank_executable.h"
 
 namespace tile {
@@ -44,7 +45,11 @@ class RankMesh {
   const ChoiceOptions& figures(const Engine& engine);
   // What all ranks want, or `never` where they want different things. All ranks together.
   Overlap common_overlap(Overlap own);
-  bool is_linked() const { return device_ && device_->link() != nullptr; }
+  bool is_linked() const { return linking() != Linking::none; }
+  Linking linking() const {
+    if (!device_ || device_->link() == nullptr) return Linking::none;
+    return device_->peers() != nullptr ? Linking::copies : Linking::messages;
+  }
   // Of this rank; null where its engine has none, and before connect().
   const std::shared_ptr<DeviceEnd>& device() const { return device_; }
   // Returns when all ranks have come here.

@@ -15,6 +15,8 @@ class RankStore {
  public:
   virtual ~RankStore() = default;
   virtual std::byte* arena() = 0;
+  // Where the run has a tensor that is planned in the arena; null: there.
+  virtual std::byte* place_of(TensorId) { return nullptr; }
   // Where the run finds an input, and where it puts an output.
   virtual std::byte* bring_in(const TensorView& input) = 0;
   virtual std::byte* make_room(const TensorView& output) = 0;

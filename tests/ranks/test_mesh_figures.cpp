@@ -43,7 +43,7 @@ std::vector<Result> on_ranks(const Mesh& mesh, const Work& work) {
 std::vector<ChoiceOptions> figures_on(const Mesh& mesh,
                                       const std::vector<std::shared_ptr<Engine>>& engines) {
   return on_ranks<ChoiceOptions>(mesh, [&](size_t r, std::unique_ptr<Transport> end) {
-    return figures_of(*engines[r % engines.size()], mesh, *end, false);
+    return figures_of(*engines[r % engines.size()], mesh, *end, Linking::none);
   });
 }
 

@@ -42,6 +42,8 @@ class Session : public DeviceSession {
   void launched(const KernelNames& kernels, CUstream stream);
   // The kernels that the stream was given and that nobody has waited for; they are forgotten.
   KernelNames recorded(CUstream stream);
+  // Somebody has seen that the stream is done with them.
+  void forget(CUstream stream);
   // Throws Failure: `result` of what was tried, blamed on earlier launches where it must be theirs.
   void check(CUresult result, const std::string& what);
 
@@ -56,7 +58,6 @@ class Session : public DeviceSession {
   void* from_pool(size_t bytes, CUstream stream);
   void* from_host(size_t bytes, CUstream stream) const;
   std::string suspects();
-  void forget(CUstream stream);
 
   std::shared_ptr<const Device> device_;
   const Driver& driver_;

@@ -86,6 +86,7 @@ void PeerCopies::come_behind(CUevent taken) {
 
 void PeerCopies::stop(CUstream stream) noexcept {
   stream_ = stream;
+  room_->close();
   awaited_.clear();
   offered_.clear();
   try {

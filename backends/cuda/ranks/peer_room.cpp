@@ -1,5 +1,6 @@
 #include "backends/cuda/ranks/peer_room.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace tile::cuda {
@@ -66,11 +67,31 @@ std::optional<std::vector<uint64_t>> PeerRoom::said(uint64_t run, size_t ranks) 
   return all;
 }
 
-void PeerRoom::withdraw(size_t sender) {
+void PeerRoom::land(size_t receiver, uint64_t run, Landings landings) {
   std::lock_guard lock(mutex_);
+  landings_[receiver] = {run, std::move(landings)};
+}
+
+std::optional<std::map<size_t, PeerRoom::Landings>> PeerRoom::landings(uint64_t run,
+                                                                       size_t ranks) const {
+  std::lock_guard lock(mutex_);
+  std::map<size_t, Landings> all;
+  for (const auto& [rank, one] : landings_) {
+    if (one.first == run) all[rank] = one.second;
+  }
+  if (all.size() < ranks) return std::nullopt;
+  return all;
+}
+
+void PeerRoom::withdraw(size_t rank, const Signals* of) {
+  std::lock_guard lock(mutex_);
+  auto landing = landings_.find(rank);
+  if (landing != landings_.end() && landing->second.second.signals.get() == of) {
+    landings_.erase(landing);
+  }
   for (auto& [pair, parts] : offered_) {
-    if (pair.first == sender)
-      std::erase_if(parts, [](const Part& p) { return p.signals != nullptr; });
+    if (pair.first == rank)
+      std::erase_if(parts, [&](const Part& p) { return p.signals.get() == of; });
   }
 }
 void PeerRoom::refuse(uint64_t run) {
@@ -82,17 +103,22 @@ bool PeerRoom::is_refused(uint64_t run) const {
   return refused_ == run;
 }
 
-void PeerRoom::begin_replay(size_t rank) {
+bool PeerRoom::begin_replay(size_t rank, uint64_t recording) {
   std::lock_guard lock(mutex_);
-  replaying_.insert(rank);
+  if (!closed_) replaying_[rank] = recording;
+  return !closed_;
 }
 void PeerRoom::end_replay(size_t rank) {
   std::lock_guard lock(mutex_);
   replaying_.erase(rank);
 }
-bool PeerRoom::is_quiet() const {
+bool PeerRoom::is_quiet(uint64_t recording) const {
   std::lock_guard lock(mutex_);
-  return replaying_.empty();
+  return std::ranges::none_of(replaying_, [&](const auto& one) { return one.second == recording; });
+}
+void PeerRoom::close() {
+  std::lock_guard lock(mutex_);
+  closed_ = true;
 }
 
 }  // namespace tile::cuda

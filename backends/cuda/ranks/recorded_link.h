@@ -1,5 +1,6 @@
 // Exchanges between GPUs of one process within recordings (CUDA graphs). A graph has no events of
-// others: who may copy a part, and whether it was copied, stands in words that streams wait for.
+// others: that parts are there stands in words that streams wait for. A batch of them costs the
+// host as much as a copy: those of exchanges in pieces are given as late as may be, many at once.
 #pragma once
 
 #include <deque>
@@ -8,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/cuda/ranks/part_words.h"
 #include "backends/cuda/ranks/peer_room.h"
 #include "backends/cuda/ranks/row_kernel.h"
 #include "backends/cuda/ranks/signals.h"
@@ -15,20 +17,14 @@
 
 namespace tile::cuda {
 
-// Who a recording is among those that exchange with it.
-struct RecordingPeer {
-  std::shared_ptr<PeerRoom> room;
-  size_t rank = 0;
-  uint64_t run = 0;  // the number of the run that is recorded
-  std::shared_ptr<const RowKernel> rows;
-};
-
 class RecordedLink final : public RecordingLink {
  public:
-  // For at most so many parts that are sent. Throws Failure (run).
+  // For at most so many parts that others fetch. Throws Failure (run).
   RecordedLink(RecordingPeer peer, Session& session, size_t parts);
   ~RecordedLink() override;
 
+  void land(std::span<const LinkPart> parts) override;
+  std::optional<std::vector<std::byte*>> landings(std::span<const LinkPart> sent) override;
   std::unique_ptr<Recording> record(const std::function<void(void* stream)>& work) override;
   void* beside(size_t exchange) override;
   void join() override;
@@ -43,50 +39,42 @@ class RecordedLink final : public RecordingLink {
   bool abort(double seconds) noexcept override;
 
  private:
-  // The words of `signals_` that say how far the recording is; behind them those of sent parts.
-  enum Word : size_t { kBegun, kDone, kFirstPart };
   // The last run: the device is done with it; was given it, without an event behind it; or with
-  // one.
-  enum class State : uint8_t { over, given, has_end };
-  struct Received {
-    std::shared_ptr<const Signals> signals;
-    size_t signal = 0;
-  };
+  // one; was not given it, as another rank has failed.
+  enum class State : uint8_t { over, given, has_end, refused };
   // An exchange whose parts are not all taken yet.
   struct Open {
     CUstream stream = nullptr;
-    bool is_piece = false;  // one that is beside, among others of its kind
-    bool receives = false;
-    std::vector<size_t> sent;      // the words of its parts
-    std::deque<LinkPart> awaited;  // parts of others
-    std::vector<RowCopy> unpacks;  // behind them
-    SignalBatch signalled;         // what the stream is to do next
+    bool is_piece = false;         // one that is beside, among others of its kind
+    bool more = false;             // its group goes on
+    bool offers = false;           // others wait for words that the stream was not given yet
+    std::deque<LinkPart> awaited;  // parts of others that are fetched
+    std::vector<RowCopy> unpacks;  // behind all parts
+    SignalBatch words;             // what the stream is to do next, unless it is a piece
   };
-  CUevent event();
-  void record(CUevent event, CUstream stream);
+  SignalBatch& words() { return open_->is_piece ? held_ : open_->words; }
+  CUevent recorded(CUstream stream);
   void wait(CUstream stream, CUevent event);
   void give(SignalBatch& batch, CUstream stream);
   void give_held();
-  void copy(const PeerRoom::Part& from, const LinkPart& to);
-  void end_of_given(Open& now);
-  void let_go() const;
-  void record_end();
+  void push(const LinkPart& part);
+  void fetch(const PeerRoom::Part& from, const LinkPart& to);
+  void end_of_given();
   bool is_over();
+  bool is_quiet_within(double seconds) noexcept;
 
   RecordingPeer peer_;
   Session& session_;
   std::shared_ptr<const Device> device_;
   const Driver& driver_;
-  std::shared_ptr<const Signals> signals_;
+  std::optional<PartWords> words_;
   CUstream own_ = nullptr;     // that records
   CUstream beside_ = nullptr;  // that records what travels
   std::vector<CUevent> events_;
   std::deque<CUevent> marks_;
   std::vector<CUevent> ends_;  // of exchanges that were given; null: behind what is held
-  SignalBatch held_;           // the end of the last exchange beside, for the next one's beginning
-  size_t parts_ = 0;           // that were sent
+  SignalBatch held_;           // of exchanges in pieces, behind what `beside_` was given
   std::optional<Open> open_;
-  std::vector<Received> received_;  // of all exchanges
   struct LastRun {
     State state = State::over;
     CUevent end = nullptr;  // behind it
@@ -103,8 +91,8 @@ class PeerRecordings final : public LinkedPeers {
   std::optional<std::vector<uint64_t>> said() override { return room_->said(runs_, ranks_); }
   std::unique_ptr<RecordingLink> recording(size_t parts) override {
     if (!rows_) rows_ = std::make_shared<const RowKernel>(session_.device());
-    return std::make_unique<RecordedLink>(RecordingPeer{room_, rank_, runs_, rows_}, session_,
-                                          parts);
+    return std::make_unique<RecordedLink>(RecordingPeer{room_, rank_, ranks_, runs_, rows_},
+                                          session_, parts);
   }
   void refuse() override { room_->refuse(runs_); }
 

@@ -42,6 +42,12 @@ void Signals::set(size_t word, uint32_t value) const {
 }
 
 void SignalBatch::write(const Signals& signals, size_t word, uint32_t value) {
+  for (auto last = all_.rbegin(); last != all_.rend(); ++last) {
+    if (last->operation != CU_STREAM_MEM_OP_WRITE_VALUE_32) break;
+    if (last->writeValue.address != address(signals.at(word))) continue;
+    last->writeValue.value = value;
+    return;
+  }
   CUstreamBatchMemOpParams& one = all_.emplace_back();
   one.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
   one.writeValue.address = address(signals.at(word));
@@ -55,6 +61,11 @@ void SignalBatch::wait(const Signals& signals, size_t word, uint32_t value) {
   one.waitValue.address = address(signals.at(word));
   one.waitValue.value = value;
   one.waitValue.flags = CU_STREAM_WAIT_VALUE_EQ;
+}
+
+void SignalBatch::wait_for(const Signals& signals, size_t word, uint32_t value) {
+  wait(signals, word, value);
+  all_.back().waitValue.flags = CU_STREAM_WAIT_VALUE_GEQ;
 }
 
 void SignalBatch::give(Session& session, CUstream stream) {

@@ -38,9 +38,11 @@ class Signals {
 // What a stream does with words, in order, as one piece of work.
 class SignalBatch {
  public:
-  // What the stream was given before is seen by whoever sees the value.
+  // What the stream was given before is seen by whoever sees the value. It takes the place of a
+  // value of the same word that nothing is waited for behind.
   void write(const Signals& signals, size_t word, uint32_t value);
-  void wait(const Signals& signals, size_t word, uint32_t value);  // until it is this one
+  void wait(const Signals& signals, size_t word, uint32_t value);      // until it is this one
+  void wait_for(const Signals& signals, size_t word, uint32_t value);  // until it is so large
   bool is_empty() const { return all_.empty(); }
   // Gives the stream what was asked for, if anything. The device's context is current.
   void give(Session& session, CUstream stream);

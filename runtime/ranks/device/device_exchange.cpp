@@ -145,6 +145,17 @@ std::vector<uint64_t> DeviceExchanges::said_by_all(LinkedPeers& peers, uint64_t 
   return std::move(*all);
 }
 
+std::vector<std::byte*> DeviceExchanges::landings(std::span<const LinkPart> sent,
+                                                  RecordingLink& link, const Named& first) {
+  std::optional<std::vector<std::byte*>> all;
+  auto is_over = [&] {
+    all = link.landings(sent);
+    return all.has_value();
+  };
+  wait(first, is_over, [] { return false; });
+  return std::move(*all);
+}
+
 void DeviceExchanges::finish_replay(std::vector<Named> exchanges) {
   started_ = std::move(exchanges);
   before_ = 0;

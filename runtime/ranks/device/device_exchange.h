@@ -50,9 +50,12 @@ class DeviceExchanges {
 
   // What all ranks say before the run whose first exchange this is, once they have said it.
   std::vector<uint64_t> said_by_all(LinkedPeers& peers, uint64_t own, const Named& first);
+  // Where the parts land that this rank pushes in a recording, once all ranks have said so.
+  std::vector<std::byte*> landings(std::span<const LinkPart> sent, RecordingLink& link,
+                                   const Named& first);
   // The exchanges that a recording has been given.
   const std::vector<Named>& started() const { return started_; }
-  // Waits until these ones of a recording that runs are done, and with them the recording.
+  // Waits until these ones of a recording that runs are done, and the device with the recording.
   void finish_replay(std::vector<Named> exchanges);
 
  private:

@@ -1,6 +1,7 @@
 #include "runtime/ranks/device/device_store.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "core/ir/analysis/uses.h"
@@ -42,6 +43,23 @@ std::vector<Box> without(const std::vector<Box>& boxes, const Box& box) {
     }
   }
   return left;
+}
+
+LinkCollective linked(const Collective& collective, DType type, const RankStore::Moved& what) {
+  LinkCollective linked;
+  linked.kind = collective.kind;
+  linked.type = type;
+  linked.elements = collective.elements;
+  bool gathers = collective.kind == LinkCollective::Kind::all_gather;
+  linked.from = gathers ? what.sent[0].data : what.source;
+  linked.to = what.result;
+  return linked;
+}
+
+// Whether pieces that are given one after the other are of one source, whose memory stays as it is
+// until the last of them ends.
+bool are_a_group(const Exchange& one, const Exchange& next) {
+  return one.piece && next.piece && one.source == next.source;
 }
 
 }  // namespace
@@ -241,24 +259,15 @@ void DeviceStore::add_unpacks(Given& given, const Moved& what) const {
   }
 }
 
-LinkCollective DeviceStore::linked(const Collective& collective, const Given& given,
-                                   const Moved& what) const {
-  const Exchange& exchange = of_.program().exchanges[given.exchange].what;
-  LinkCollective linked;
-  linked.kind = collective.kind;
-  linked.type = of_.program().program.tensors[exchange.source].type;
-  linked.elements = collective.elements;
-  bool gathers = collective.kind == LinkCollective::Kind::all_gather;
-  linked.from = gathers ? what.sent[0].data : what.source;
-  linked.to = what.result;
-  return linked;
-}
-
 DeviceStore::Given DeviceStore::given(size_t exchange, const Moved& what) const {
   Given given;
   given.exchange = exchange;
   std::optional<Collective> collective = collective_of(exchange);
-  if (collective) given.collective = linked(*collective, given, what);
+  if (collective) {
+    const Exchange& program = of_.program().exchanges[exchange].what;
+    DType type = of_.program().program.tensors[program.source].type;
+    given.collective = linked(*collective, type, what);
+  }
   for (const Moved::Packed& part : what.packed) {
     // A collective takes one part, or the tensor itself.
     if (!collective || part.data == given.collective->from) add_pack(given, what, part);
@@ -271,6 +280,7 @@ DeviceStore::Given DeviceStore::given(size_t exchange, const Moved& what) const 
 }
 
 void DeviceStore::begin(size_t exchange, Moved what) {
+  if (recorded_.pushes(exchange)) recorded_.landings->redirect(exchange, what);
   Given now = given(exchange, what);
   if (of_.program().exchanges[exchange].what.reduction && !now.collective) {
     begun_[exchange] = std::move(what);
@@ -283,7 +293,8 @@ void DeviceStore::begin(size_t exchange, Moved what) {
   } else {
     give_waiting();
     sides_.join();
-    give(now);
+    waiting_.push_back(std::move(now));
+    give_waiting();
   }
 }
 
@@ -299,13 +310,27 @@ void DeviceStore::give(const Given& given) {
     number = exchanges_.exchange(collective, lane, name, what.span);
   } else {
     LinkExchange parts{given.packs, given.sent, given.received, given.unpacks};
-    number = exchanges_.exchange(parts, {lane, what.piece}, name, what.span);
+    LinkManner how{lane, what.piece, recorded_.pushes(given.exchange), given.more};
+    number = exchanges_.exchange(parts, how, name, what.span);
   }
   if (number && lane == LinkLane::beside) beside_[given.exchange] = *number;
 }
 
 void DeviceStore::give_waiting() {
-  for (const Given& given : std::exchange(waiting_, {})) give(given);
+  std::vector<Given> all = std::exchange(waiting_, {});
+  std::set<size_t> later;  // ranks to which the group sends something behind
+  for (size_t i = all.size(); i-- > 0;) {
+    // What is packed does not stay.
+    all[i].more = i + 1 < all.size() && all[i].packs.empty() && all[i + 1].packs.empty() &&
+                  are_a_group(of_.program().exchanges[all[i].exchange].what,
+                              of_.program().exchanges[all[i + 1].exchange].what);
+    if (!all[i].more) later.clear();
+    for (size_t part = all[i].sent.size(); part-- > 0;) {
+      LinkPart& sent = all[i].sent[part];
+      if (sent.bytes != 0) sent.more = !later.insert(sent.rank).second;
+    }
+  }
+  for (const Given& given : all) give(given);
 }
 
 void DeviceStore::end(size_t exchange) {

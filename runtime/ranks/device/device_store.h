@@ -10,6 +10,7 @@
 #include "runtime/engine/launch/device_run.h"
 #include "runtime/ranks/box_rows.h"
 #include "runtime/ranks/device/device_exchange.h"
+#include "runtime/ranks/device/landings.h"
 #include "runtime/ranks/device/side_segments.h"
 #include "runtime/ranks/rank_store.h"
 
@@ -59,6 +60,11 @@ struct RecordedRun {
   void* stream = nullptr;
   std::byte* memory = nullptr;
   RecordingLink* link = nullptr;
+  const Landings* landings = nullptr;  // null: ranks fetch all parts
+
+  bool pushes(size_t exchange) const {
+    return landings != nullptr && landings->plan().is_pushed(exchange);
+  }
 };
 
 class DeviceStore final : public RankStore {
@@ -69,6 +75,9 @@ class DeviceStore final : public RankStore {
               std::shared_ptr<DeviceEnd> end, const RecordedRun& recorded = {});
 
   std::byte* arena() override { return arena_; }
+  std::byte* place_of(TensorId id) override {
+    return recorded_.landings != nullptr ? recorded_.landings->place_of(id) : nullptr;
+  }
   std::byte* bring_in(const TensorView& input) override;
   std::byte* make_room(const TensorView& output) override;
   std::byte* constant(TensorId id) override { return plan_.constant(id); }
@@ -103,6 +112,7 @@ class DeviceStore final : public RankStore {
   // An exchange, with the copies before it and behind it.
   struct Given {
     size_t exchange = 0;
+    bool more = false;  // the next one is of its group
     std::vector<RowCopy> packs, unpacks;
     std::vector<LinkPart> sent, received;
     std::optional<LinkCollective> collective;
@@ -111,7 +121,6 @@ class DeviceStore final : public RankStore {
   Given given(size_t exchange, const Moved& what) const;
   void add_pack(Given& given, const Moved& what, const Moved::Packed& part) const;
   void add_unpacks(Given& given, const Moved& what) const;
-  LinkCollective linked(const Collective& collective, const Given& given, const Moved& what) const;
   void give(const Given& given);
   void give_waiting();
   void combine(size_t exchange, const Moved& what);

@@ -26,7 +26,8 @@ constexpr double kReplaySeconds = 5;
 
 }  // namespace
 
-RankReplays::RankReplays(const RankExecutable& of, const DevicePlan& plan) : of_(of), plan_(plan) {}
+RankReplays::RankReplays(const RankExecutable& of, const DevicePlan& plan)
+    : of_(of), plan_(plan), landing_(of) {}
 RankReplays::~RankReplays() = default;
 RankReplays::Entry& RankReplays::room(std::vector<void*> pointers) {
   auto rank = [](const Entry& e) { return std::pair(e.replay != nullptr, e.used); };
@@ -59,10 +60,12 @@ RankReplays::Entry* RankReplays::find(std::span<const TensorView> inputs,
   return nullptr;
 }
 
+DeviceExchanges::Named RankReplays::first() const {
+  return {of_.names()[0], of_.program().exchanges[0].what.span};
+}
 std::vector<uint64_t> RankReplays::agree(const Call& call, uint64_t own) {
   DeviceExchanges exchanges(call.transport, *call.end);
-  return exchanges.said_by_all(call.peers, own,
-                               {of_.names()[0], of_.program().exchanges[0].what.span});
+  return exchanges.said_by_all(call.peers, own, first());
 }
 
 bool RankReplays::run(Transport& transport, const std::shared_ptr<DeviceEnd>& end,
@@ -98,8 +101,12 @@ bool RankReplays::run(Transport& transport, const std::shared_ptr<DeviceEnd>& en
 bool RankReplays::record(const Call& call, Entry& entry) {
   entry.replay.reset();
   auto replay = std::make_shared<Replay>();
-  bool made = make(call, *replay);
-  std::vector<uint64_t> all = agree(call, made ? kAgain : kPlain);
+  // Ranks push where all of them have room for what lands there.
+  replay->room = call.end->room_for_recording(plan_.bytes() + landing_.bytes());
+  std::vector<uint64_t> all = agree(call, replay->room ? kAgain : kPlain);
+  bool pushes = std::ranges::count(all, kPlain) == 0;
+  bool made = make(call, *replay, pushes);
+  all = agree(call, made ? kAgain : kPlain);
   bool all_made = std::ranges::count(all, kPlain) == 0;
   if (!all_made) {
     replay.reset();
@@ -112,30 +119,48 @@ bool RankReplays::record(const Call& call, Entry& entry) {
   return true;
 }
 
-bool RankReplays::make(const Call& call, Replay& replay) {
+bool RankReplays::make(const Call& call, Replay& replay, bool pushes) {
   size_t parts = 0, kernels = 0;
   for (const PlacedExchange& one : of_.program().exchanges) parts += one.what.sends.size();
   for (size_t s = 0; s < of_.executables().size(); ++s) kernels += plan_.kernels(s);
-  DeviceSession& session = *call.end->engine().session();
   try {
     replay.link = call.peers.recording(parts);
-    replay.room = call.end->room_for_recording(plan_.bytes());
-    if (kernels <= kMostKernels && replay.room) {
-      replay.memory = std::make_unique<DeviceMemory>(session, plan_.bytes(), nullptr);
-      session.synchronize(nullptr);  // from now on every stream may use it
-      replay.recording = replay.link->record([&](void* stream) {
-        DeviceStore store(of_, plan_, call.transport, call.end,
-                          {stream, replay.memory->data(), replay.link.get()});
-        call.work(store);
-        replay.exchanges = store.end_of_recording();
-      });
+    if (!pushes) {
+      replay.room.reset();
+      replay.room = call.end->room_for_recording(plan_.bytes());
     }
+    if (kernels <= kMostKernels && replay.room) fill(call, replay, pushes);
   } catch (const Failure& failure) {
     const std::string& code = failure.diagnostic().code;
     if (code != "cuda" && code != "memory" && code != "nvrtc") throw;
   }
   if (!replay.recording) call.peers.refuse();
   return replay.recording != nullptr;
+}
+
+void RankReplays::fill(const Call& call, Replay& replay, bool pushes) {
+  DeviceSession& session = *call.end->engine().session();
+  auto memory = [&](size_t bytes) {
+    return std::make_unique<DeviceMemory>(session, std::max<size_t>(bytes, 1), nullptr);
+  };
+  replay.memory = memory(plan_.bytes());
+  if (pushes) replay.landing = memory(landing_.bytes());
+  session.synchronize(nullptr);  // from now on every stream may use it, of other ranks, too
+  std::optional<Landings> landings;
+  if (pushes) {
+    std::byte* first = replay.landing->data();
+    replay.link->land(landing_.received(first));
+    DeviceExchanges exchanges(call.transport, *call.end);
+    landings.emplace(landing_, first,
+                     exchanges.landings(landing_.sent(), *replay.link, this->first()));
+  }
+  replay.recording = replay.link->record([&](void* stream) {
+    RecordedRun run{stream, replay.memory->data(), replay.link.get(),
+                    landings ? &*landings : nullptr};
+    DeviceStore store(of_, plan_, call.transport, call.end, run);
+    call.work(store);
+    replay.exchanges = store.end_of_recording();
+  });
 }
 
 void RankReplays::replay(const Call& call, Entry& entry, const std::function<void()>& given) {
@@ -145,7 +170,6 @@ void RankReplays::replay(const Call& call, Entry& entry, const std::function<voi
     replay->link->run(*replay->recording);
     given();
     exchanges.finish_replay(replay->exchanges);
-    call.end->engine().session()->synchronize(nullptr);
   } catch (const std::exception& error) {
     entry = {};
     call.transport.abort(error.what());

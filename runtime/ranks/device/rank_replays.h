@@ -37,7 +37,7 @@ class RankReplays {
   // What a device needs to run again; it outlives its runs.
   struct Replay {
     std::shared_ptr<const void> room;  // among other recordings
-    std::unique_ptr<DeviceMemory> memory;
+    std::unique_ptr<DeviceMemory> memory, landing;
     std::unique_ptr<RecordingLink> link;
     std::unique_ptr<Recording> recording;
     std::vector<DeviceExchanges::Named> exchanges;
@@ -58,13 +58,16 @@ class RankReplays {
   Entry* find(std::span<const TensorView> inputs, std::span<const TensorView> outputs,
               const DeviceEnd& end);
   Entry& room(std::vector<void*> pointers);
+  DeviceExchanges::Named first() const;
   std::vector<uint64_t> agree(const Call& call, uint64_t own);
   bool record(const Call& call, Entry& entry);
-  bool make(const Call& call, Replay& replay);
+  bool make(const Call& call, Replay& replay, bool pushes);
+  void fill(const Call& call, Replay& replay, bool pushes);
   void replay(const Call& call, Entry& entry, const std::function<void()>& given);
 
   const RankExecutable& of_;
   const DevicePlan& plan_;
+  const LandingPlan landing_;
   bool refused_ = false;  // a rank could not record
   std::mutex mutex_;
   std::weak_ptr<DeviceEnd> end_;  // whose recordings these are
