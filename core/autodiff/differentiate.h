@@ -33,9 +33,9 @@ struct GradientOptions {
 // differentiated again. Folds of MFG and Lift have derivatives where sizes, run-time parameters,
 // other indices or data with a bound set their length; a parameter that sets the length of a fold,
 // or an index that is differentiated, sets sizes of the result: another value is bound anew. A
-// gradient has the type that it is computed in: the input's own, unless the statements that read
-// the input promote it (f16 times f32); a cast passes the gradient back in the type of what it
-// cast. Bind refuses an integer `of` and a gradient with respect to an integer input. Throws
+// gradient has the type of its tensor where the program converts between floats (each is rounded
+// once, behind its sum); else that in which it is computed, another where f16 is read with f32.
+// Bind refuses an integer `of` and a gradient with respect to an integer input. Throws
 // Failure (bind) for an unknown name or an operation without derivative.
 Program differentiate(const Program& program, const std::string& of,
                       const std::vector<std::string>& wrt, const GivenGradients& given = {},

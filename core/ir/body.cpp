@@ -71,8 +71,8 @@ NodeId Body::cast(NodeId value, DType type, Span span) {
   if (node.type == type) return value;
   // A float that was widened, and is narrowed to what it was.
   bool narrows = is_float(node.type) && is_float(type) && byte_size(type) < byte_size(node.type);
-  bool widened = node.kind == NodeKind::operation && node.op == Op::cast &&
-                 (*this)[node.args[0]].type == type;
+  bool widened =
+      node.kind == NodeKind::operation && node.op == Op::cast && (*this)[node.args[0]].type == type;
   if (narrows && widened) return node.args[0];
   return operation(Op::cast, {value}, type, span);
 }

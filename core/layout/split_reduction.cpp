@@ -99,8 +99,8 @@ std::optional<Cut> cut_for_memory(const Piece& piece, const BoundProgram& progra
 std::optional<Cut> worthwhile_cut(const Contraction& c, const BoundProgram& program,
                                   const Target& target) {
   const Piece& piece = c.pieces[0];
-  // A reduction on a GPU is divided among blocks by its schedule, and combined by a launch that goes
-  // on with what follows.
+  // A reduction on a GPU is divided among blocks by its schedule, and combined by a launch that
+  // goes on with what follows.
   if (is_gpu(target) || point_count(piece) < 4 * kChunkPoints) return std::nullopt;
   if (parallel_dim_count(piece) <= kFewParallelDims) return cut_for_threads(piece);
   double result_bytes = parallel_dim_count(piece) * static_cast<double>(byte_size(c.accumulator));

@@ -119,6 +119,25 @@ TEST(ExtremeGradient, ComparesAfterRounding) {
   EXPECT_EQ(values_of(got), (Values{2.046875, 2.015625, 2.0625}));
 }
 
+// Where a program converts between floats, the gradient of a tensor has the tensor's type, whatever
+// promotes the tensor, and is rounded once, behind the sum of what is added up.
+TEST(NarrowGradient, HasTheTensorsTypeAndIsRoundedOnce) {
+  const std::string text =
+      "function (A[N], W[N]) -> (O) { P = A * W; S[] = +(as_float(A[i], 32)); O = P + S; }";
+  HostTensor a = vector_of(DType::bf16, {1, 2}), w = vector_of(DType::f32, {1.0 / 512, 3});
+  HostTensor seed = vector_of(DType::f32, {1, 1});
+  HostTensor got = gradient(text, "A", {a, w, seed});
+  EXPECT_EQ(got.type, DType::bf16);
+  // 2 + 1/512 is nearer to 2 than to 2.015625, which bf16 has next.
+  EXPECT_EQ(values_of(got), (Values{2, 5}));
+  // Of three parts each alone vanishes beside 2, and all together do not.
+  const std::string thirds =
+      "function (A[N], W[N]) -> (O) {"
+      " S[] = +(as_float(A[i], 32)); X = A * W; Y = A * W; Z = A * W; O = X + Y + Z + S; }";
+  HostTensor more = gradient(thirds, "A", {a, vector_of(DType::f32, {0.005, 3}), seed});
+  EXPECT_EQ(values_of(more), (Values{2.015625, 11}));
+}
+
 // Points that the aggregation skips, and cells without points, get nothing.
 TEST(ExtremeGradient, OfEmptyCells) {
   const std::string text = "function (A[N]) -> (O) { O[i: 3] = >(A[2 * i + k]), k < 2; }";

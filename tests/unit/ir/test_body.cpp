@@ -17,6 +17,18 @@ TEST(Body, CastAddsNoNodeForTheSameType) {
   EXPECT_EQ(body[wide].type, DType::f64);
 }
 
+TEST(Body, CastTakesBackWhatAFloatWasWidenedBy) {
+  Body body;
+  NodeId x = body.load(0, DType::bf16);
+  NodeId wide = body.cast(x, DType::f32);
+  EXPECT_EQ(body.cast(wide, DType::bf16), x);
+  // f16 has not all numbers of bf16, and a narrowed number is another.
+  EXPECT_EQ(body[body.cast(wide, DType::f16)].type, DType::f16);
+  NodeId y = body.load(1, DType::f32);
+  NodeId narrow = body.cast(y, DType::bf16);
+  EXPECT_NE(body.cast(narrow, DType::f32), y);
+}
+
 TEST(Body, TidiedMergesEqualNodesAndDropsUnusedOnes) {
   Body body;
   NodeId x = body.load(0);
