@@ -44,6 +44,11 @@ Case in_f64(const Case& c) {
   Case wide = c;
   auto workload = std::make_shared<Workload>(*c.workload);
   workload->floats = DType::f64;
+  if (workload->optimiser) {
+    auto optimiser = std::make_shared<Workload>(*workload->optimiser);
+    optimiser->floats = DType::f64;
+    workload->optimiser = optimiser;
+  }
   wide.workload = workload;
   for (auto& [name, type] : wide.shapes) {
     if (type.type == DType::f32) type.type = DType::f64;

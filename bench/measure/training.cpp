@@ -68,8 +68,10 @@ class Composer {
     inputs_.resize(inputs_.rfind(", "));
     outputs_ = workload_.loss;
     step_.replaced = {""};
-    // A literal alone is of f32, and what is computed of it and integers would be.
-    std::string one = "as_float(1.0, " + std::to_string(8 * byte_size(workload_.floats)) + ")";
+    // A literal alone is of f32, and what is computed of it and integers would be. Losses are so
+    // wide at least.
+    size_t bits = 8 * std::max(byte_size(DType::f32), byte_size(workload_.floats));
+    std::string one = "as_float(1.0, " + std::to_string(bits) + ")";
     std::string statements = "  D" + workload_.loss + " = " + one + ";\n" + statements_in(text);
     for (TensorId id : forward.inputs) {
       const tile::Tensor& t = forward.tensors[id];

@@ -92,6 +92,14 @@ std::vector<std::string> input_names(const Program& program, const Case& c) {
 
 namespace {
 
+// Of a training step's inputs, those that the forward program has not.
+bool is_optimisers(const Workload& workload, const std::string& input) {
+  if (!workload.optimiser) return false;
+  Program forward = parse(workload.language, workload.source);
+  return std::none_of(forward.inputs.begin(), forward.inputs.end(),
+                      [&](TensorId id) { return forward.tensors[id].name == input; });
+}
+
 InputType type_of(const Program& program, const Case& c, size_t input, const std::string& name) {
   if (auto it = c.shapes.find(name); it != c.shapes.end()) return it->second;
   const tile::Tensor& declared = program.tensors[program.inputs[input]];
@@ -107,7 +115,8 @@ InputType type_of(const Program& program, const Case& c, size_t input, const std
     fail(Stage::run, "file", {}, c.workload->source->name + ": no shape of " + name + " is given",
          "add --shape " + name + "=…, or a line of shapes in the file's header");
   }
-  return {c.workload->floats, shape};
+  return {is_optimisers(*c.workload, name) ? c.workload->optimiser->floats : c.workload->floats,
+          shape};
 }
 
 }  // namespace

@@ -20,9 +20,8 @@
 //   //: constant INPUT…            inputs whose peers prepare them before the timing: ours are
 //                                  declared constant, and packed before it likewise
 //   //: code MODULES FILE          Python in a file beside this one, which the peer's lines may use
-//   //: floats bf16|f16|f32|f64    the type of the inputs that a case gives none, f32 where the
-//   line
-//                                  is missing
+//   //: floats bf16|f16|f32|f64    what inputs are that a case gives no type; f32 where the line is
+//                                  missing. An optimiser's states and other inputs have its own
 //   //: range INPUT LOW HIGH       its floats are drawn from [LOW, HIGH) and not from [-1, 1)
 //   //: case NAME INPUT=2x3[:f32]… one set of shapes; SIZE=8 says what a dimension's name stands
 //                                  for, and shapes of inputs (f32) that follow may be left out
