@@ -11,6 +11,14 @@
 namespace tile {
 namespace {
 
+// Storing takes back what a float was widened by.
+NodeId before_widening(const Body& body, NodeId id) {
+  const Node& node = body[id];
+  if (node.kind != NodeKind::operation || node.op != Op::cast || !is_float(node.type)) return id;
+  DType narrow = body[node.args[0]].type;
+  return is_float(narrow) && byte_size(narrow) < byte_size(node.type) ? node.args[0] : id;
+}
+
 class Forwarding {
  public:
   explicit Forwarding(BoundProgram& program) : program_(program) {
@@ -43,11 +51,7 @@ class Forwarding {
     std::optional<std::vector<IteratorId>> map = pointwise_map(program_, c);
     if (!map || c.outputs.size() != 1) return std::nullopt;
     const Piece& piece = c.pieces[0];
-    // Storing takes back what a float was widened by.
-    NodeId root = piece.body.results[0];
-    bool widened = piece.body[root].kind == NodeKind::operation &&
-                   piece.body[root].op == Op::cast && is_float(piece.body[root].type);
-    const Node& value = piece.body[widened ? piece.body[root].args[0] : root];
+    const Node& value = piece.body[before_widening(piece.body, piece.body.results[0])];
     if (value.kind != NodeKind::load || !value.args.empty()) return std::nullopt;
     const Access& load = piece.loads[value.slot];
     const BoundTensor &from = tensor(load.tensor), &result = tensor(c.outputs[0]);
