@@ -92,15 +92,18 @@ std::vector<std::string> input_names(const Program& program, const Case& c) {
 
 namespace {
 
-// Of a training step's inputs, those that the forward program has not.
-bool is_optimisers(const Workload& workload, const std::string& input) {
-  if (!workload.optimiser) return false;
+// The inputs of the program that a training step is of.
+std::vector<std::string> forward_inputs(const Workload& workload) {
+  std::vector<std::string> names;
+  if (!workload.optimiser) return names;
   Program forward = parse(workload.language, workload.source);
-  return std::none_of(forward.inputs.begin(), forward.inputs.end(),
-                      [&](TensorId id) { return forward.tensors[id].name == input; });
+  for (TensorId id : forward.inputs) names.push_back(forward.tensors[id].name);
+  return names;
 }
 
-InputType type_of(const Program& program, const Case& c, size_t input, const std::string& name) {
+// `floats`: what it is where the case gives no type.
+InputType type_of(const Program& program, const Case& c, size_t input, const std::string& name,
+                  DType floats) {
   if (auto it = c.shapes.find(name); it != c.shapes.end()) return it->second;
   const tile::Tensor& declared = program.tensors[program.inputs[input]];
   std::map<std::string, int64_t, std::less<>> sizes;
@@ -115,8 +118,7 @@ InputType type_of(const Program& program, const Case& c, size_t input, const std
     fail(Stage::run, "file", {}, c.workload->source->name + ": no shape of " + name + " is given",
          "add --shape " + name + "=…, or a line of shapes in the file's header");
   }
-  return {is_optimisers(*c.workload, name) ? c.workload->optimiser->floats : c.workload->floats,
-          shape};
+  return {floats, shape};
 }
 
 }  // namespace
@@ -124,11 +126,14 @@ InputType type_of(const Program& program, const Case& c, size_t input, const std
 std::vector<InputType> input_types(const Program& program, const Case& c) {
   std::vector<InputType> types;
   InputDefaults defaults = input_defaults(program);
-  std::vector<std::string> names = input_names(program, c);
+  std::vector<std::string> names = input_names(program, c), forward = forward_inputs(*c.workload);
   for (size_t i = 0; i < names.size(); ++i) {
+    bool optimisers = c.workload->optimiser != nullptr &&
+                      std::find(forward.begin(), forward.end(), names[i]) == forward.end();
+    DType floats = optimisers ? c.workload->optimiser->floats : c.workload->floats;
     bool left_out = defaults[i] && c.shapes.count(names[i]) == 0;
     types.push_back(left_out ? InputType{defaults[i]->type, defaults[i]->shape}
-                             : type_of(program, c, i, names[i]));
+                             : type_of(program, c, i, names[i], floats));
   }
   return types;
 }

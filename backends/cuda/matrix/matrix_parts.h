@@ -48,8 +48,6 @@ struct BoxedResult {
   TensorMap map;
   // Of each dimension of the map, innermost first, over the tile's variables, `row` and `column`.
   std::vector<Expr> index;
-  // Only the fragment is read and only this result is made: cells outside do no harm.
-  bool pure = false;
 };
 // nullopt where the last store is none. `columns`: those that a block finishes.
 std::optional<BoxedResult> boxed_result(const nest::Nest& nest, const MatrixParts& parts,

@@ -29,9 +29,6 @@ class MatrixResult {
     std::vector<int64_t> ones(limit_.size(), 1);
     r.map = tensor_map(target(), boxed_->target.buffer, dimensions_, limit_, box_, ones);
     for (size_t d : dimensions_) r.index.push_back(index(d));
-    r.pure = stores_.size() == 1 &&
-             std::all_of(boxed_->loads.begin(), boxed_->loads.end(),
-                         [&](const nest::Access& a) { return a.buffer == parts_.multiply->sum; });
     return r;
   }
 

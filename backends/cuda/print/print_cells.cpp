@@ -148,12 +148,9 @@ void Printer::pairs_of(nest::Block cells) {
 }
 
 std::string Printer::each_cell(const MatrixParts& parts) {
-  std::string values = named_values(parts.cell_values);
-  std::string text =
-      captured([&] { parts.guard != nullptr ? statement(*parts.guard) : block(*parts.cell); });
   return "#pragma unroll\nfor (int cell = 0; cell < 2; ++cell) {\n"
          "const int column = 2 * pair + cell;\n" +
-         values + text + "}\n";
+         guarded_cell(parts) + "}\n";
 }
 
 }  // namespace tile::cuda

@@ -297,13 +297,15 @@ std::string Printer::direct_cell(const MatrixParts& parts) {
   known(*parts.rows, "row");
   known(*parts.columns, "column");
   replaced_[parts.multiply->sum] = "value";
-  std::string values = named_values(parts.cell_values);
-  std::string cell = values + captured([&] {
-                       if (parts.guard != nullptr) return statement(*parts.guard);
-                       block(*parts.cell);
-                     });
+  std::string cell = guarded_cell(parts);
   replaced_.clear();
   return cell;
+}
+
+std::string Printer::guarded_cell(const MatrixParts& parts) {
+  std::string values = named_values(parts.cell_values);  // whose names the cell uses
+  return values +
+         captured([&] { parts.guard != nullptr ? statement(*parts.guard) : block(*parts.cell); });
 }
 
 void Printer::mma_kernel(const nest::For& grid, const MatrixParts& parts, CudaKernel& k) {

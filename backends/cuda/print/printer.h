@@ -111,6 +111,7 @@ class Printer {
   std::string pair_of_cells(const MatrixParts& parts, bool boxed);
   void pairs_of(nest::Block cells);
   std::string each_cell(const MatrixParts& parts);
+  std::string guarded_cell(const MatrixParts& parts);
   std::string direct_cell(const MatrixParts& parts);
   ThreadCopy thread_copy(const nest::Copy& copy, bool k_major, int64_t depth);
   MatrixEpilogue matrix_epilogue(const MatrixParts& parts, int64_t columns, CudaKernel& kernel);

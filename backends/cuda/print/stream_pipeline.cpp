@@ -4,6 +4,8 @@
 #include <set>
 #include <utility>
 
+#include "backends/cuda/print/stream_layout.h"
+
 namespace tile::cuda {
 
 using nest::Scope;
@@ -32,14 +34,9 @@ void add_touched(const nest::Block& block, Touched& found) {
 }
 
 bool takes_maximum(const nest::Block& block) {
-  return std::any_of(block.begin(), block.end(), [](const nest::Statement& s) {
-    if (const auto* loop = std::get_if<nest::For>(&s.what)) return takes_maximum(loop->body);
-    if (const auto* test = std::get_if<nest::If>(&s.what)) {
-      return takes_maximum(test->then) || takes_maximum(test->otherwise);
-    }
-    const auto* store = std::get_if<nest::Store>(&s.what);
-    return store != nullptr && store->kind == nest::StoreKind::max;
-  });
+  std::vector<const nest::Store*> stores = stores_in(block);
+  return std::any_of(stores.begin(), stores.end(),
+                     [](const nest::Store* s) { return s->kind == nest::StoreKind::max; });
 }
 
 bool holds_product(const nest::Block& block) {
