@@ -14,28 +14,6 @@ namespace {
 constexpr size_t kMostStages = 12;
 constexpr size_t kMostReads = 24;
 
-// The load reads exactly the cell that the statement's own iterators name: every iterator of more
-// than one value stands alone in one dimension and runs over all of it.
-bool reads_own_cell(const Piece& piece, const Access& load, const Shape& shape) {
-  std::vector<bool> fixed(piece.iterators.size(), false);
-  for (size_t d = 0; d < shape.size(); ++d) {
-    const Index& index = load.index[d];
-    if (index.value >= 0 || index.boundary != Boundary::in_range) return false;
-    if (index.affine == constant_affine(0) && shape[d] == 1) continue;
-    bool alone = false;
-    for (size_t u = 0; u < piece.iterators.size(); ++u) {
-      if (!(index.affine == iterator_affine(u)) || fixed[u] || piece.box[u] != shape[d]) continue;
-      fixed[u] = true;
-      alone = true;
-    }
-    if (!alone) return false;
-  }
-  for (size_t u = 0; u < piece.iterators.size(); ++u) {
-    if (!fixed[u] && piece.box[u] != 1) return false;
-  }
-  return true;
-}
-
 bool is_pointwise(const Contraction& c, const BoundTensors& tensors) {
   return c.normalized && c.outputs.size() == 1 && c.pieces.size() == 1 && !c.fill &&
          c.pieces[0].parallel_dims == c.pieces[0].iterators.size() &&

@@ -68,6 +68,7 @@ class StreamFusion {
   static std::vector<size_t> members(const stream::Parts& parts) {
     std::set<size_t> all{parts.exponential, parts.maximum};
     if (parts.terms) all.insert(*parts.terms);
+    if (parts.scores) all.insert(*parts.scores);
     for (const stream::Sum& s : parts.sums) all.insert(s.step);
     all.insert(parts.multiples.begin(), parts.multiples.end());
     return {all.begin(), all.end()};
@@ -93,8 +94,7 @@ class StreamFusion {
     for (size_t i : parts.multiples) {
       gone_.insert(std::get<Kernel>(*steps_[i]).stages[0].contraction.outputs[0]);
     }
-    std::optional<Kernel> kernel =
-        stream::streamed_kernel(steps_.list(), program_, parts, is_gpu(target_));
+    std::optional<Kernel> kernel = stream::streamed_kernel(steps_.list(), program_, parts);
     if (kernel && !drops_terms(parts, *kernel)) kernel.reset();
     place(std::move(kernel), list, std::move(before));
   }
@@ -131,24 +131,32 @@ class StreamFusion {
     steps_.set(list.back(), std::move(*kernel));
   }
 
-  // The program's tensor of terms is gone where the kernel does not make it; false: others read it.
+  // The program's tensor of terms is gone where the kernel does not make it; false: others read it,
+  // or what is made of it.
   bool drops_terms(const stream::Parts& parts, const Kernel& kernel) const {
     if (!parts.terms) return true;
-    TensorId terms = std::get<Kernel>(*steps_[*parts.terms]).stages[0].contraction.outputs[0];
+    Kernel from = stream::terms_of(steps_.list(), parts);
+    TensorId terms = from.stages[0].contraction.outputs[0];
     bool made = std::any_of(kernel.stages.begin(), kernel.stages.end(), [&](const KernelStage& s) {
       return contains(s.contraction.outputs, terms);
     });
     if (made) return true;
-    bool kept = contains(program_.outputs, terms) ||
-                std::any_of(program_.tensors.begin(), program_.tensors.end(),
-                            [&](const BoundTensor& t) { return t.view_of == terms; });
     std::vector<size_t> list = members(parts);
-    for (size_t i = 0; i < steps_.size() && !kept; ++i) {
-      bool inside = std::find(list.begin(), list.end(), i) != list.end();
-      kept = steps_[i] && !inside && contains(steps_.use(i, program_).reads, terms);
-    }
+    bool kept = std::any_of(from.stages.begin(), from.stages.end(), [&](const KernelStage& s) {
+      return is_read_outside(s.contraction.outputs[0], list);
+    });
     if (!kept) gone_.insert(terms);
     return !kept;
+  }
+  bool is_read_outside(TensorId id, const std::vector<size_t>& list) const {
+    bool kept = contains(program_.outputs, id) ||
+                std::any_of(program_.tensors.begin(), program_.tensors.end(),
+                            [&](const BoundTensor& t) { return t.view_of == id; });
+    for (size_t i = 0; i < steps_.size() && !kept; ++i) {
+      bool inside = std::find(list.begin(), list.end(), i) != list.end();
+      kept = steps_[i] && !inside && contains(steps_.use(i, program_).reads, id);
+    }
+    return kept;
   }
 
   // A row of many cells is the last dimension of what lives for a block: vectors run along it, and

@@ -12,11 +12,8 @@ namespace {
 class StreamBuilder {
  public:
   StreamBuilder(const std::vector<std::optional<Step>>& steps, const BoundProgram& program,
-                const Parts& parts, bool widens)
-      : steps_(steps),
-        parts_(parts),
-        e_(kernel(parts.exponential).stages[0].contraction),
-        widens_(widens) {
+                const Parts& parts)
+      : steps_(steps), parts_(parts), e_(kernel(parts.exponential).stages[0].contraction) {
     result_.tensors = program.tensors;
   }
 
@@ -85,7 +82,7 @@ class StreamBuilder {
   }
 
   bool add_terms() {
-    const Kernel& from = kernel(*parts_.terms);
+    const Kernel from = terms_of(steps_, parts_);
     const Piece& e = e_.pieces[0];
     std::map<TensorId, std::vector<IteratorId>> dims = result_dimensions(from);
     IdVector<IteratorId, IteratorId> of(e.box.size(), IteratorId());
@@ -99,7 +96,7 @@ class StreamBuilder {
     }
     KernelStage stage = from.stages[0];
     if (!place(stage, of)) return false;
-    if (widens_ && !stage.contraction.pieces[0].constraints.empty()) widen(stage.contraction, of);
+    if (!stage.contraction.pieces[0].constraints.empty()) widen(stage.contraction, of);
     result_.stages.push_back(std::move(stage));
     add_attached(from, StageId(0));
     return true;
@@ -312,16 +309,14 @@ class StreamBuilder {
   Kernel result_;
   TensorId maximum_, finite_;
   StageId running_;
-  bool widens_;
   std::optional<TensorId> widened_;  // the program's tensor of terms that have conditions
 };
 
 }  // namespace
 
 std::optional<Kernel> streamed_kernel(const std::vector<std::optional<Step>>& steps,
-                                      const BoundProgram& program, const Parts& parts,
-                                      bool widens) {
-  return StreamBuilder(steps, program, parts, widens).build();
+                                      const BoundProgram& program, const Parts& parts) {
+  return StreamBuilder(steps, program, parts).build();
 }
 
 }  // namespace tile::stream

@@ -6,6 +6,7 @@
 
 #include "core/fusion/step_order.h"
 #include "core/ir/analysis/uses.h"
+#include "core/kernel/coverage.h"
 #include "core/kernel/rows.h"
 #include "core/kernel/stream.h"
 
@@ -67,19 +68,42 @@ class PartsFinder {
     return false;
   }
 
-  // What makes the values whose maximum is taken, where it has the axis.
+  // What makes the values whose maximum is taken, where they have all rows and the axis: a mask of
+  // columns alone is no such.
   void find_terms(const Piece& e, Parts& parts) const {
     for (size_t load : parts.distance.x_loads) {
       std::optional<size_t> made = maker(e.loads[load].tensor);
       const Kernel* k = made ? kernel(*made) : nullptr;
       bool joins = k != nullptr && !has_stream(*k) && k->stages[0].contraction.pieces.size() == 1;
-      bool has_axis = std::any_of(
-          e.loads[load].index.begin(), e.loads[load].index.end(),
-          [&](const Index& index) { return iterator_of(index, e) == parts.distance.axis; });
-      if (!joins || !has_axis) continue;
+      auto names = [&](IteratorId u) {
+        return std::any_of(e.loads[load].index.begin(), e.loads[load].index.end(),
+                           [&](const Index& index) { return iterator_of(index, e) == u; });
+      };
+      bool has_cells =
+          names(parts.distance.axis) && std::all_of(parts.rows.begin(), parts.rows.end(), names);
+      if (!joins || !has_cells) continue;
       parts.terms = made;
+      parts.scores = scores_below(*k, *made);
       return;
     }
+  }
+  // The maker of what the terms are made of cell by cell. It has conditions, so that they are no
+  // epilogue of it: cells that no point reaches are zero, and what is made of zero they would lack.
+  std::optional<size_t> scores_below(const Kernel& terms, size_t step) const {
+    const Contraction& c = terms.stages[0].contraction;
+    const Piece& p = c.pieces[0];
+    if (p.parallel_dims < p.box.size() || !covers_output(c, program_.tensors)) return std::nullopt;
+    for (const Access& load : p.loads) {
+      std::optional<size_t> made = maker(load.tensor);
+      const Kernel* k = made && *made < step ? kernel(*made) : nullptr;
+      if (k == nullptr || row_loops(*k) > 0 || has_stream(*k)) continue;
+      const Contraction& sum = k->stages[0].contraction;
+      bool joins = sum.pieces.size() == 1 && sum.outputs.size() == 1 &&
+                   sum.outputs[0] == load.tensor && !sum.pieces[0].constraints.empty() &&
+                   sum.pieces[0].parallel_dims < sum.pieces[0].box.size();
+      if (joins && reads_own_cell(p, load, program_.tensors[load.tensor].shape)) return made;
+    }
+    return std::nullopt;
   }
 
   std::vector<size_t> readers(TensorId id, size_t except) const {
@@ -179,6 +203,17 @@ class PartsFinder {
 };
 
 }  // namespace
+
+Kernel terms_of(const std::vector<std::optional<Step>>& steps, const Parts& parts) {
+  const Kernel& terms = std::get<Kernel>(*steps[*parts.terms]);
+  if (!parts.scores) return terms;
+  Kernel all = std::get<Kernel>(*steps[*parts.scores]);
+  for (KernelStage stage : terms.stages) {
+    stage.attach = StageId(0);
+    all.stages.push_back(std::move(stage));
+  }
+  return all;
+}
 
 std::map<TensorId, std::vector<IteratorId>> result_dimensions(const Kernel& kernel) {
   Kernel all = kernel;

@@ -25,6 +25,7 @@ struct Sum {
 struct Parts {
   size_t exponential = 0, maximum = 0;  // steps
   std::optional<size_t> terms;          // the step that makes x, if it can join
+  std::optional<size_t> scores;         // a sum under conditions whose cells x is made of
   stream::Distance distance;
   IdVector<RowId, IteratorId> rows;  // iterators of the exponential
   std::vector<Sum> sums;
@@ -36,11 +37,14 @@ struct Parts {
 std::optional<Parts> find_parts(const std::vector<std::optional<Step>>& steps,
                                 const BoundProgram& program, size_t exponential);
 
-// The kernel that the parts make; nothing where one has no such axis or row. `widens`: terms that
-// have conditions are made without them where the maximum and the sums have these too: the kernel
-// then has a tensor of its own for them, and does not make the program's.
+// The kernel that the parts make; nothing where one has no such axis or row. Terms that have
+// conditions are made without them where the maximum and the sums have these too: the kernel then
+// has a tensor of its own for them, and does not make the program's.
 std::optional<Kernel> streamed_kernel(const std::vector<std::optional<Step>>& steps,
-                                      const BoundProgram& program, const Parts& parts, bool widens);
+                                      const BoundProgram& program, const Parts& parts);
+
+// What makes x and what it is made of, as one kernel; of parts that have terms.
+Kernel terms_of(const std::vector<std::optional<Step>>& steps, const Parts& parts);
 
 // Which iterator of the first stage each dimension of the kernel's results is, if it is one.
 std::map<TensorId, std::vector<IteratorId>> result_dimensions(const Kernel& kernel);

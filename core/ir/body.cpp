@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/ir/same_body.h"
 #include "core/support/control.h"
 
 namespace tile {
@@ -67,14 +68,17 @@ NodeId Body::operation(Op op, std::vector<NodeId> args, DType type, Span span) {
 }
 
 NodeId Body::cast(NodeId value, DType type, Span span) {
-  const Node& node = (*this)[value];
-  if (node.type == type) return value;
-  // A float that was widened, and is narrowed to what it was.
-  bool narrows = is_float(node.type) && is_float(type) && byte_size(type) < byte_size(node.type);
-  bool widened =
-      node.kind == NodeKind::operation && node.op == Op::cast && (*this)[node.args[0]].type == type;
-  if (narrows && widened) return node.args[0];
+  if ((*this)[value].type == type) return value;
+  NodeId narrow = before_widening(*this, value);
+  if ((*this)[narrow].type == type) return narrow;
   return operation(Op::cast, {value}, type, span);
+}
+
+NodeId before_widening(const Body& body, NodeId id) {
+  const Node& node = body[id];
+  if (node.kind != NodeKind::operation || node.op != Op::cast || !is_float(node.type)) return id;
+  DType narrow = body[node.args[0]].type;
+  return is_float(narrow) && byte_size(narrow) < byte_size(node.type) ? node.args[0] : id;
 }
 
 NodeId Body::argument(size_t slot, DType type, Span span) {
@@ -142,9 +146,6 @@ size_t hash_of(const Body& body) {
   return h;
 }
 
-bool same_body(const Body& a, const Body& b);
-
-// Positions do not count, and a real is its bits: 0 and -0 differ.
 struct NodeEqual {
   static auto key(const Node& n) {
     return std::tuple(n.kind, n.op, n.type, n.integer, std::bit_cast<uint64_t>(n.real), n.slot);
@@ -156,10 +157,14 @@ struct NodeEqual {
   }
 };
 
+}  // namespace
+
 bool same_body(const Body& a, const Body& b) {
   return a.results == b.results &&
          std::equal(a.nodes.begin(), a.nodes.end(), b.nodes.begin(), b.nodes.end(), NodeEqual());
 }
+
+namespace {
 
 // Appends copies of the nodes that `roots` need; returns where each went, none for those not
 // needed.

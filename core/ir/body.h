@@ -81,6 +81,10 @@ struct Body {
   const Node& operator[](NodeId id) const { return nodes[id]; }
 };
 
+// The float below a cast to a wider float, which storing in the narrower type takes back; any other
+// node itself.
+NodeId before_widening(const Body& body, NodeId id);
+
 // What stands for a node of a copied body: a node of the copy, or none to copy it. The node's
 // operands are those of the copy already.
 using Leaf = std::function<NodeId(Body&, const Node&)>;

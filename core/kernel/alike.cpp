@@ -1,45 +1,16 @@
 #include "core/kernel/alike.h"
 
 #include <algorithm>
-#include <bit>
-#include <cstdint>
+
+#include "core/ir/same_body.h"
 
 namespace tile {
 namespace {
 
-bool same(const Body& a, const Body& b);
-
-// What a node's kind makes of it.
-bool same(const Node& a, const Node& b) {
-  if (a.kind != b.kind || a.type != b.type || a.args != b.args) return false;
-  switch (a.kind) {
-    case NodeKind::integer:
-      return a.integer == b.integer;
-    case NodeKind::real:
-      return std::bit_cast<uint64_t>(a.real) == std::bit_cast<uint64_t>(b.real);
-    case NodeKind::size:
-      return a.expr == b.expr;
-    case NodeKind::operation:
-      return a.op == b.op;
-    case NodeKind::fold:
-      return a.op == b.op && a.slot == b.slot && same(*a.region, *b.region);
-    case NodeKind::index:
-    case NodeKind::load:
-    case NodeKind::argument:
-    case NodeKind::component:
-      return a.slot == b.slot;
-  }
-  return false;
-}
 template <class List, class Same>
 bool all_same(const List& a, const List& b, const Same& same_one) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), same_one);
 }
-bool same(const Body& a, const Body& b) {
-  return a.results == b.results &&
-         all_same(a.nodes, b.nodes, [](const Node& x, const Node& y) { return same(x, y); });
-}
-
 bool same(const Constraint& a, const Constraint& b) {
   return a.lo == b.lo && a.hi == b.hi && a.integral == b.integral && a.form == b.form;
 }
@@ -81,7 +52,7 @@ class Comparison {
            all_same(x.constraints, y.constraints,
                     [](const Constraint& p, const Constraint& q) { return same(p, q); }) &&
            all_same(x.stores, y.stores, accesses) && all_same(x.loads, y.loads, accesses) &&
-           same(x.body, y.body);
+           same_body(x.body, y.body);
   }
   bool access(const Access& x, const Access& y) {
     return seen(x.tensor, y.tensor) &&

@@ -92,6 +92,26 @@ bool surely_nonempty(const Piece& piece) {
   return true;
 }
 
+bool reads_own_cell(const Piece& piece, const Access& load, const Shape& shape) {
+  std::vector<bool> fixed(piece.iterators.size(), false);
+  for (size_t d = 0; d < shape.size(); ++d) {
+    const Index& index = load.index[d];
+    if (index.value >= 0 || index.boundary != Boundary::in_range) return false;
+    if (index.affine == constant_affine(0) && shape[d] == 1) continue;
+    bool alone = false;
+    for (size_t u = 0; u < piece.iterators.size(); ++u) {
+      if (!(index.affine == iterator_affine(u)) || fixed[u] || piece.box[u] != shape[d]) continue;
+      fixed[u] = true;
+      alone = true;
+    }
+    if (!alone) return false;
+  }
+  for (size_t u = 0; u < piece.iterators.size(); ++u) {
+    if (!fixed[u] && piece.box[u] != 1) return false;
+  }
+  return true;
+}
+
 bool stores_all_parallel_dims(const Contraction& c, const Piece& piece) {
   for (const Constraint& k : piece.constraints) {
     std::vector<size_t> used = iterators_in(k.form);

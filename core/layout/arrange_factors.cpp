@@ -187,7 +187,7 @@ class Arranger {
           continue;
         }
         ns += copy_ns(bytes_of(tensor(source).shape, DType::f16));
-        load = copies_.widened(load, DType::f16, made);
+        load = copies_.converted(load, DType::f16, made);
         copies[source] = load.tensor;
       }
       p.body = product_of_halves();

@@ -5,6 +5,7 @@
 // Gradients of a softmax's denominator have this form: they need no scores then. The exchange is
 // exact but for roundings: O has its own, of its type, as P has in O.
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <map>
 #include <set>
@@ -24,6 +25,7 @@ using layout::StatementUses;
 
 constexpr size_t kDepth = SIZE_MAX;  // stands for the iterator that is no axis
 constexpr int kMostNodes = 200;      // of a term, written out
+constexpr size_t kMostLoads = 8;     // of a factor that is no product
 
 // A load as a statement names it: what it reads, on the region's axes.
 struct Place {
@@ -36,18 +38,32 @@ struct Place {
   }
 };
 
-// A term as a product of powers: of loads, and of nothing else.
+// A load, or another value of loads and numbers as it is written: where it stands, and what.
+struct Factor {
+  std::vector<Place> loads;
+  std::string written = "";  // empty: the load
+  size_t statement = 0;
+  NodeId node = {};
+  friend bool operator==(const Factor& a, const Factor& b) {
+    return a.written == b.written && a.loads == b.loads;
+  }
+  bool moves(size_t axis) const {
+    return std::any_of(loads.begin(), loads.end(), [&](const Place& p) { return p.moves(axis); });
+  }
+};
+
+// A term as a product of powers.
 struct Product {
   double factor = 1;
-  std::vector<std::pair<Place, int>> powers;
-  void multiply(const Place& place, int power) {
+  std::vector<std::pair<Factor, int>> powers;
+  void multiply(Factor value, int power) {
     for (auto at = powers.begin(); at != powers.end(); ++at) {
-      if (!(at->first == place)) continue;
+      if (!(at->first == value)) continue;
       at->second += power;
       if (at->second == 0) powers.erase(at);
       return;
     }
-    powers.emplace_back(place, power);
+    powers.emplace_back(std::move(value), power);
   }
 };
 
@@ -126,8 +142,39 @@ class Exchange {
       case Op::div:
         return all(-power);
       default:
-        return false;
+        return multiply_other(into, i, id, power);
     }
+  }
+  // A value that is no product is a factor as it stands.
+  bool multiply_other(Product& into, size_t i, NodeId id, int power) const {
+    Factor value;
+    value.statement = i;
+    value.node = id;
+    if (!write(value, i, id) || value.loads.empty()) return false;
+    into.multiply(std::move(value), power);
+    return true;
+  }
+  bool write(Factor& value, size_t i, NodeId id) const {
+    const Node& n = piece(i).body[id];
+    value.written += std::to_string(static_cast<int>(n.kind)) + " " +
+                     std::to_string(static_cast<int>(n.type)) + " ";
+    if (n.kind == NodeKind::load) {
+      std::optional<Place> place =
+          n.args.empty() ? place_of(i, piece(i).loads[n.slot]) : std::nullopt;
+      if (place) value.loads.push_back(*place);
+      return place.has_value() && value.loads.size() <= kMostLoads;
+    }
+    if (n.kind == NodeKind::real) {
+      value.written += std::to_string(std::bit_cast<uint64_t>(n.real)) + " ";
+    } else if (n.kind == NodeKind::integer) {
+      value.written += std::to_string(n.integer) + " ";
+    } else if (n.kind == NodeKind::operation) {
+      value.written += std::to_string(static_cast<int>(n.op)) + " ";
+    } else {
+      return false;
+    }
+    return std::all_of(n.args.begin(), n.args.end(),
+                       [&](NodeId arg) { return write(value, i, arg); });
   }
   bool multiply_load(Product& into, size_t i, const Access& access, int power, int& budget) const {
     std::optional<size_t> made = uses_.maker(access.tensor);
@@ -140,7 +187,7 @@ class Exchange {
     }
     std::optional<Place> place = place_of(i, access);
     if (!place) return false;
-    into.multiply(*place, power);
+    into.multiply({{*place}}, power);
     return true;
   }
   bool is_scores(size_t i) const { return piece(i).parallel_dims < piece(i).box.size(); }
@@ -154,9 +201,11 @@ class Exchange {
   bool exchange(size_t user, size_t axis) {
     std::optional<Product> term = product_of(user);
     if (!term) return false;
-    for (const auto& [place, power] : term->powers) {
+    for (const auto& [value, power] : term->powers) {
+      if (!value.written.empty() || power != 1) continue;
+      const Place& place = value.loads[0];
       std::optional<size_t> scores = uses_.maker(place.tensor);
-      bool once = scores && power == 1 && region_.cells.contains(*scores) && is_scores(*scores);
+      bool once = scores && region_.cells.contains(*scores) && is_scores(*scores);
       if (once && exchange_with(user, axis, *term, place, *scores)) return true;
     }
     return false;
@@ -206,12 +255,13 @@ class Exchange {
   // term / x / (known / b), if it does not depend on the axis.
   static std::optional<Product> quotient(Product term, const Product& known, const Place& x,
                                          const Place& b, size_t axis) {
-    auto value = std::find_if(known.powers.begin(), known.powers.end(),
-                              [&](const auto& p) { return p.first == b && p.second == 1; });
+    auto value = std::find_if(known.powers.begin(), known.powers.end(), [&](const auto& p) {
+      return p.first == Factor{{b}} && p.second == 1;
+    });
     if (value == known.powers.end()) return std::nullopt;
-    term.multiply(x, -1);
-    for (const auto& [place, power] : known.powers) term.multiply(place, -power);
-    term.multiply(b, 1);
+    term.multiply({{x}}, -1);
+    for (const auto& [factor, power] : known.powers) term.multiply(factor, -power);
+    term.multiply({{b}}, 1);
     term.factor /= known.factor;
     bool rows = std::none_of(term.powers.begin(), term.powers.end(), [&](const auto& p) {
       return p.first.moves(axis) || p.first.moves(kDepth);
@@ -241,6 +291,33 @@ class Exchange {
     return access;
   }
 
+  // The factor in f32 in the user's new piece.
+  std::optional<NodeId> emitted(Piece& sum, size_t user, const Factor& factor, size_t depth) const {
+    auto load = [&](const Place& place) {
+      std::optional<Access> read = at_rows(user, place, depth);
+      bool single = read && is_float(program_.tensors[place.tensor].type);
+      if (!single) return NodeId();
+      sum.loads.push_back(*read);
+      return sum.body.load(sum.loads.size() - 1, program_.tensors[place.tensor].type);
+    };
+    NodeId value;
+    if (factor.written.empty()) {
+      value = load(factor.loads[0]);
+    } else {
+      bool failed = false;
+      const Piece& from = piece(factor.statement);
+      NodeId copy = graft(sum.body, from.body, factor.node, [&](Body& body, const Node& n) {
+        if (n.kind != NodeKind::load) return NodeId();
+        NodeId read = load(*place_of(factor.statement, from.loads[n.slot]));
+        failed = failed || !read.valid();
+        return read.valid() ? read : body.real(0, n.type);
+      });
+      if (!failed) value = copy;
+    }
+    if (!value.valid()) return std::nullopt;
+    return sum.body.cast(value, DType::f32);
+  }
+
   bool replace(size_t user, const Product& rest, const Place& a, size_t other, size_t scores) {
     const Piece& before = piece(user);
     size_t depth = before.parallel_dims;
@@ -253,26 +330,21 @@ class Exchange {
     sum.box.push_back(piece(scores).box.back());
     sum.parallel_dims = depth;
     sum.stores = before.stores;
-    Access stored = piece(other).stores[0];
-    std::optional<Place> known = place_of(other, stored);
+    std::optional<Place> known = place_of(other, piece(other).stores[0]);
     Body& body = sum.body;
     NodeId value;
-    auto times = [&](const std::optional<Place>& place, int power) {
-      std::optional<Access> read = place ? at_rows(user, *place, depth) : std::nullopt;
+    auto times = [&](const Factor& factor, int power) {
+      std::optional<NodeId> read = emitted(sum, user, factor, depth);
       if (!read) return false;
-      sum.loads.push_back(*read);
-      NodeId load = body.load(sum.loads.size() - 1, program_.tensors[place->tensor].type);
-      NodeId wide = body.cast(load, DType::f32);
       for (int p = 0; p < std::abs(power); ++p) {
         Op op = power > 0 ? Op::mul : Op::div;
-        value = value.valid() ? body.operation(op, {value, wide}, DType::f32) : wide;
+        value = value.valid() ? body.operation(op, {value, *read}, DType::f32) : *read;
       }
       return true;
     };
-    if (!times(a, 1) || !times(known, 1)) return false;
-    for (const auto& [place, power] : rest.powers) {
-      bool single = is_float(program_.tensors[place.tensor].type);
-      if (!single || !times(place, power)) return false;
+    if (!known || !times({{a}}, 1) || !times({{*known}}, 1)) return false;
+    for (const auto& [factor, power] : rest.powers) {
+      if (!times(factor, power)) return false;
     }
     if (rest.factor != 1) {
       value = body.operation(Op::mul, {value, body.real(rest.factor, DType::f32)}, DType::f32);

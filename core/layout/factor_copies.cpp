@@ -113,7 +113,7 @@ Access FactorCopies::reordered(const Access& from, const std::vector<size_t>& or
   return through(from, order, tensor(from.tensor).type, made);
 }
 
-Access FactorCopies::widened(const Access& from, DType type, std::vector<BoundStatement>& made) {
+Access FactorCopies::converted(const Access& from, DType type, std::vector<BoundStatement>& made) {
   std::vector<size_t> order(from.index.size());
   std::iota(order.begin(), order.end(), size_t{0});
   return through(from, order, type, made);

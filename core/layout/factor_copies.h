@@ -36,8 +36,8 @@ class FactorCopies {
   // The access through a copy whose dimensions are `order` of the tensor's.
   Access reordered(const Access& from, const std::vector<size_t>& order,
                    std::vector<BoundStatement>& made);
-  // The access through a copy in another type, which has all values of the tensor's.
-  Access widened(const Access& from, DType type, std::vector<BoundStatement>& made);
+  // The access through a copy in another type.
+  Access converted(const Access& from, DType type, std::vector<BoundStatement>& made);
   // The accesses to both parts, of tf32 each, of a copy with the dimensions `order`; rows are whole
   // accesses.
   std::pair<Access, Access> in_parts(const Access& from, const std::vector<size_t>& order,

@@ -89,11 +89,24 @@ class Recomputation {
   }
 
   // The users that one kernel makes with a running maximum, as bits: a user and those that it needs
-  // are tried as a program of their own.
+  // are tried as a program of their own; again where others have come to stay, since a sum of
+  // weights alone joins a kernel that multiplies them, and is none.
   size_t staying(const ScoreRegion& region) const {
     std::set<size_t> stay;
+    for (size_t before = 1; before != stay.size();) {
+      before = stay.size();
+      add_staying(region, stay);
+    }
+    size_t bits = 0, bit = 1;
     for (size_t user : region.users) {
-      if (!region.reduced.contains(user)) continue;
+      if (stay.contains(user)) bits |= bit;
+      bit <<= 1;
+    }
+    return bits;
+  }
+  void add_staying(const ScoreRegion& region, std::set<size_t>& stay) const {
+    for (size_t user : region.users) {
+      if (!region.reduced.contains(user) || stay.contains(user)) continue;
       std::set<size_t> more = stay;
       more.insert(user);
       std::set<size_t> needed = needed_by(region, more);
@@ -102,12 +115,6 @@ class Recomputation {
       }
       if (one_axis(region, more) && streams(region, needed)) stay = std::move(more);
     }
-    size_t bits = 0, bit = 1;
-    for (size_t user : region.users) {
-      if (stay.contains(user)) bits |= bit;
-      bit <<= 1;
-    }
-    return bits;
   }
   // A kernel streams one axis.
   static bool one_axis(const ScoreRegion& region, const std::set<size_t>& users) {

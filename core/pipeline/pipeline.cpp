@@ -59,6 +59,8 @@ constexpr std::array kPasses = {
         "sums a band of scores by columns, with the band as a condition"),
     row("exchange-sums", exchange_sums, kOptional,
         "sums another result instead of the scores that both are made of"),
+    row("round-factors", round_factors, kOptional,
+        "rounds a factor of terms that are rounded, so that tensor cores take both"),
     row("recompute-streams", recompute_streams, kOptional,
         "computes products again in each kernel that sums them up, block by block"),
     row("split-reduction", split_reduction, kOptional,

@@ -295,10 +295,12 @@ class Writer {
     if (bound * 0.125 > kMostExponent) return;
     result_.exact = false;
     std::string mask = random_.percent(40) ? ", i - j < " + s(q.rows) : "";
-    Matrix p = add(
-        "$[i, j: " + sizes(q.rows, q.rows) + "] = +(" + q.name + "[i, k] * " + k.name + "[j, k])",
-        q.rows, q.rows, bound);
-    Matrix scaled = add("$ = " + p.name + " * 0.125", q.rows, q.rows, bound / 8);
+    std::string gaps = random_.percent(50) ? mask : "";
+    Matrix p = add("$[i, j: " + sizes(q.rows, q.rows) + "] = +(" + q.name + "[i, k] * " + k.name +
+                       "[j, k])" + gaps,
+                   q.rows, q.rows, bound);
+    std::string scale = random_.percent(50) ? " * 0.125" : " / 8.0";
+    Matrix scaled = add("$ = " + p.name + scale, q.rows, q.rows, bound / 8);
     Matrix top = add("$[i, 0: " + sizes(q.rows, 1) + "] = >(" + scaled.name + "[i, j])" + mask,
                      q.rows, 1, bound / 8);
     Matrix e = add("$ = exp(" + scaled.name + " - " + top.name + ")", q.rows, q.rows,

@@ -1,10 +1,9 @@
 #include "core/autodiff/derivation/derivation.h"
 
 #include <algorithm>
-#include <bit>
-#include <tuple>
 
 #include "core/autodiff/derivation/shift_invariance.h"
+#include "core/ir/same_body.h"
 
 namespace tile {
 namespace {
@@ -40,17 +39,6 @@ class Renumbering {
  private:
   IdVector<TensorId, TensorId> to_;
 };
-
-bool same_bodies(const Body& a, const Body& b) {
-  auto same = [](const Node& x, const Node& y) {
-    return std::tuple(x.kind, x.op, x.type, x.integer, std::bit_cast<uint64_t>(x.real), x.slot) ==
-               std::tuple(y.kind, y.op, y.type, y.integer, std::bit_cast<uint64_t>(y.real),
-                          y.slot) &&
-           x.args == y.args && x.expr == y.expr;
-  };
-  return a.results == b.results &&
-         std::equal(a.nodes.begin(), a.nodes.end(), b.nodes.begin(), b.nodes.end(), same);
-}
 
 // The tensors that "T.axis" names in expressions.
 void add_measured(const std::vector<Expr>& list, const Program& program,
@@ -260,7 +248,7 @@ TensorId Derivation::elementwise(const std::string& name, Span span, std::vector
   e.body = std::move(body);
   for (size_t i = forward_statements_; i < program.statements.size(); ++i) {
     const auto* made = std::get_if<Elementwise>(&program.statements[i].what);
-    bool same = made != nullptr && made->operands == e.operands && same_bodies(made->body, e.body);
+    bool same = made != nullptr && made->operands == e.operands && same_body(made->body, e.body);
     if (same) return program.statements[i].result;
   }
   return add(name, span, std::move(e));

@@ -22,31 +22,11 @@ constexpr int64_t kTensorCoreDepth = 16;  // terms that one instruction multipli
 
 bool narrow_float(DType type) { return type == DType::f16 || type == DType::bf16; }
 
-// The node below conversions to f32.
-NodeId widened(const Body& body, NodeId id) {
-  while (body[id].kind == NodeKind::operation && body[id].op == Op::cast &&
-         body[id].type == DType::f32) {
-    id = body[id].args[0];
-  }
-  return id;
-}
-
-// The factors of the products that a sum adds up: those of narrow_product(); or one of that type
-// and another of f32, where their product is rounded to the type. The other is rounded instead:
-// the bound of the term's error is the same.
-std::optional<std::pair<NodeId, NodeId>> rounded_product(const Body& body) {
+// The factors of the products that a sum adds up, one of which may be rounded.
+std::optional<std::pair<NodeId, NodeId>> weighted_product(const Body& body) {
   if (auto exact = narrow_product(body)) return exact;
-  NodeId rounded = widened(body, body.results[0]);
-  const Node& cast = body[rounded];
-  bool rounds = cast.kind == NodeKind::operation && cast.op == Op::cast && narrow_float(cast.type);
-  if (!rounds) return std::nullopt;
-  const Node& root = body[cast.args[0]];
-  bool product = root.kind == NodeKind::operation && root.op == Op::mul && root.type == DType::f32;
-  if (!product) return std::nullopt;
-  NodeId a = widened(body, root.args[0]), b = widened(body, root.args[1]);
-  if (body[a].type == cast.type && root.args[0] != a) return std::pair(a, root.args[1]);
-  if (body[b].type == cast.type && root.args[1] != b) return std::pair(root.args[0], b);
-  return std::nullopt;
+  std::optional<Factors> factors = rounded_product(body);
+  return factors ? std::optional(std::pair(factors->exact, factors->rounded)) : std::nullopt;
 }
 
 bool is_sum_in_f32(const Contraction& c) {
@@ -332,7 +312,7 @@ class FormFinder : private StageReader {
   bool weighs(IteratorId column, StreamForm::Sum& found) {
     size_t s = found.stage;
     const Body& body = piece(s).body;
-    auto factors = rounded_product(body);
+    auto factors = weighted_product(body);
     if (!factors) return false;
     auto is_value = [&](NodeId id) {
       return body[id].kind == NodeKind::load && body[id].type == form_.type &&
@@ -388,12 +368,25 @@ class FormFinder : private StageReader {
 std::optional<StreamForm> stream_form(const Kernel& kernel) { return FormFinder(kernel).run(); }
 
 std::optional<std::pair<NodeId, NodeId>> narrow_product(const Body& body) {
-  const Node& root = body[widened(body, body.results[0])];
+  const Node& root = body[before_widening(body, body.results[0])];
   bool product = root.kind == NodeKind::operation && root.op == Op::mul && root.type == DType::f32;
   if (!product) return std::nullopt;
-  NodeId a = widened(body, root.args[0]), b = widened(body, root.args[1]);
+  NodeId a = before_widening(body, root.args[0]), b = before_widening(body, root.args[1]);
   if (!narrow_float(body[a].type) || body[a].type != body[b].type) return std::nullopt;
   return std::pair(a, b);
+}
+
+std::optional<Factors> rounded_product(const Body& body) {
+  const Node& cast = body[before_widening(body, body.results[0])];
+  bool rounds = cast.kind == NodeKind::operation && cast.op == Op::cast && narrow_float(cast.type);
+  if (!rounds) return std::nullopt;
+  const Node& root = body[cast.args[0]];
+  bool product = root.kind == NodeKind::operation && root.op == Op::mul && root.type == DType::f32;
+  if (!product) return std::nullopt;
+  NodeId a = before_widening(body, root.args[0]), b = before_widening(body, root.args[1]);
+  if (body[a].type == cast.type && root.args[0] != a) return Factors{a, root.args[1]};
+  if (body[b].type == cast.type && root.args[1] != b) return Factors{b, root.args[0]};
+  return std::nullopt;
 }
 
 int64_t stored_elements(int64_t extent) {

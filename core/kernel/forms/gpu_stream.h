@@ -63,6 +63,12 @@ std::optional<StreamForm> stream_form(const Kernel& kernel);
 
 // The two factors of type f16 or bf16 whose product, exact in f32, the body is.
 std::optional<std::pair<NodeId, NodeId>> narrow_product(const Body& body);
+// A factor of f16 or bf16 and one of f32, where the body is their product rounded to that type. The
+// other may be rounded instead: the bound of the term's error is the same.
+struct Factors {
+  NodeId exact, rounded;
+};
+std::optional<Factors> rounded_product(const Body& body);
 
 // Elements of a line in shared memory: whole rows of 128 bytes; and those that are multiplied.
 int64_t stored_elements(int64_t extent);

@@ -51,6 +51,22 @@ class SameValue {
         return false;
     }
   }
+  // The indices that are no single iterators are the same, too, where the iterators that were found
+  // stand for each other.
+  bool others_agree() const {
+    return std::all_of(others_.begin(), others_.end(), [&](const auto& pair) {
+      std::vector<Affine> forms;
+      for (IteratorId u : of_) {
+        forms.push_back(u.valid() ? iterator_affine(u) : constant_affine(0));
+      }
+      const Affine& form = pair.second->affine;
+      for (IteratorId v : of_.ids()) {
+        bool unknown = !of_[v].valid() && b_.box[v] != 1;
+        if (unknown && !form.coefficient(v).is_zero()) return false;
+      }
+      return substitute(form, forms) == pair.first->affine;
+    });
+  }
   const IdVector<IteratorId, IteratorId>& of() const { return of_; }
   const std::set<size_t>& loads() const { return loads_; }
 
@@ -68,7 +84,11 @@ class SameValue {
     for (size_t d = 0; d < p.index.size(); ++d) {
       IteratorId u = iterator_of(p.index[d], a_), v = iterator_of(q.index[d], b_);
       if (u.valid() && v.valid() && is(u, v)) continue;
-      if (!single(p.index[d], a_) || !single(q.index[d], b_)) return false;
+      if (single(p.index[d], a_) && single(q.index[d], b_)) continue;
+      bool forms = p.index[d].value < 0 && q.index[d].value < 0 &&
+                   p.index[d].boundary == q.index[d].boundary;
+      if (!forms) return false;
+      others_.emplace_back(&p.index[d], &q.index[d]);
     }
     return true;
   }
@@ -83,6 +103,7 @@ class SameValue {
   const Piece &a_, &b_;
   IdVector<IteratorId, IteratorId> of_;  // of b: that of a
   std::set<size_t> loads_;
+  std::vector<std::pair<const Index*, const Index*>> others_;  // of a and of b
 };
 
 bool one_plain_piece(const Contraction& c) {
@@ -145,7 +166,7 @@ std::optional<Distance> distance_to(const Piece& e, const Contraction& maximum) 
     size_t load = top.slot;
     if (e.loads[load].tensor != maximum.outputs[0]) continue;
     SameValue values(e, m);
-    if (!values.same(distance.args[0], m.body.results[0])) continue;
+    if (!values.same(distance.args[0], m.body.results[0]) || !values.others_agree()) continue;
     IteratorId axis = values.of()[m.parallel_dims];
     if (!axis.valid() || !reads_row(e, load, m, values.of())) continue;
     Distance found{load, values.of(), axis, {}};

@@ -1,6 +1,11 @@
 #include "core/lower/gpu/stream_invariants.h"
 
 #include <algorithm>
+#include <map>
+
+#include "core/ir/operation_cost.h"
+#include "core/ir/same_body.h"
+#include "core/nest/unused_loads.h"
 
 namespace tile::lowering {
 
@@ -51,8 +56,84 @@ void StreamInvariants::visit(nest::Block& block) {
       visit(test->otherwise);
     } else if (auto* store = std::get_if<nest::Store>(&s.what)) {
       for (Access& load : store->loads) replace(load);
+      replace_values(*store);
     }
   }
+}
+
+bool StreamInvariants::is_of_row(const Access& a) const {
+  return std::any_of(taken_.begin(), taken_.end(), [&](const Taken& t) {
+    return t.to.buffer == a.buffer && frame_.nest.buffers[a.buffer].scope == Scope::fragment;
+  });
+}
+
+// The largest parts of the body that are made of held elements of rows and numbers.
+void StreamInvariants::replace_values(nest::Store& store) {
+  struct Known {
+    bool fixed = false, dear = false;
+  };
+  IdVector<NodeId, Known> known;
+  for (const Node& n : store.body.nodes) {
+    Known k;
+    bool operation = n.kind == NodeKind::operation;
+    k.fixed = operation || n.kind == NodeKind::real || n.kind == NodeKind::integer ||
+              (n.kind == NodeKind::load && is_of_row(store.loads[n.slot]));
+    k.dear = operation && is_dear(n.op);
+    for (NodeId arg : n.args) {
+      k.fixed = k.fixed && known[arg].fixed;
+      k.dear = k.dear || known[arg].dear;
+    }
+    known.push_back(k);
+  }
+  auto wanted = [&](NodeId id) {
+    return known[id].fixed && known[id].dear && store.body[id].type == DType::f32;
+  };
+  std::map<NodeId, Access> held;
+  auto used = [&](NodeId id) {
+    if (wanted(id) && !held.contains(id)) held[id] = value_of_row(store, id);
+  };
+  for (NodeId id : store.body.nodes.ids()) {
+    if (wanted(id)) continue;
+    for (NodeId arg : store.body[id].args) used(arg);
+  }
+  for (NodeId result : store.body.results) used(result);
+  if (held.empty()) return;
+  Value value{store.body, store.loads};
+  for (const auto& [id, access] : held) {
+    Node load;
+    load.kind = NodeKind::load;
+    load.type = DType::f32;
+    load.slot = value.loads.size();
+    value.body.nodes[id] = std::move(load);
+    value.loads.push_back(access);
+  }
+  settle(store, std::move(value));
+  nest::drop_unused(store);
+}
+
+Access StreamInvariants::value_of_row(const nest::Store& store, NodeId value) {
+  Value part{store.body, store.loads};
+  part.body.results = {value};
+  nest::Store alone;
+  settle(alone, std::move(part));
+  nest::drop_unused(alone);
+  auto same_load = [](const Access& a, const Access& b) {
+    return a.buffer == b.buffer && a.index == b.index && a.values == b.values;
+  };
+  auto same = std::find_if(made_.begin(), made_.end(), [&](const Made& m) {
+    return same_body(m.body, alone.body) &&
+           std::equal(m.loads.begin(), m.loads.end(), alone.loads.begin(), alone.loads.end(),
+                      same_load);
+  });
+  if (same != made_.end()) return same->to;
+  nest::BufferId held = add("of_row", Scope::fragment, {g_.rows, 1});
+  made_.push_back({alone.body, alone.loads, at(held, Expr::variable(kRow))});
+  alone.target = made_.back().to;
+  nest::Block loop = looped(kRow, 0, g_.rows, nest::LoopKind::thread, [&](const Expr&) {
+    return nest::Block{statement(nest::Store(alone))};
+  });
+  before_.insert(before_.end(), loop.begin(), loop.end());
+  return made_.back().to;
 }
 
 void StreamInvariants::replace(Access& load) {

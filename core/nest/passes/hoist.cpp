@@ -8,6 +8,7 @@
 
 #include "core/ir/operation_cost.h"
 #include "core/nest/nest.h"
+#include "core/nest/unused_loads.h"
 
 namespace tile::nest {
 namespace {
@@ -110,7 +111,17 @@ class LoopHoist {
     return known;
   }
 
+  // Fragments lie in the registers of many threads: a value of one of their rows is no register of
+  // each.
+  bool is_of_fragments(const Store& store) const {
+    auto fragment = [&](const Access& a) {
+      return nest_.buffers[a.buffer].scope == Scope::fragment;
+    };
+    return fragment(store.target) || std::any_of(store.loads.begin(), store.loads.end(), fragment);
+  }
+
   void hoist_from(Store& store) {
+    if (is_of_fragments(store)) return;
     IdVector<NodeId, Known> known;
     for (const Node& node : store.body.nodes) known.push_back(known_of(node, store, known));
     IdVector<NodeId, bool> wanted(known.size(), false);
@@ -184,23 +195,6 @@ class LoopHoist {
       store.loads.push_back(place);
     }
     drop_unused(store);
-  }
-
-  // Nodes and loads that no result needs.
-  static void drop_unused(Store& store) {
-    store.body = tidied(store.body);
-    std::vector<int> slots(store.loads.size(), -1);
-    std::vector<Access> left;
-    change_nodes(store.body, [&](Node& node) {
-      if (node.kind != NodeKind::load) return;
-      int& slot = slots[node.slot];
-      if (slot < 0) {
-        slot = static_cast<int>(left.size());
-        left.push_back(store.loads[node.slot]);
-      }
-      node.slot = slot;
-    });
-    store.loads = std::move(left);
   }
 
   Nest& nest_;

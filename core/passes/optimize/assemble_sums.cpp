@@ -3,6 +3,9 @@
 // of a tensor that is read at literal indices, the steps of a loop written out, is such a sum;
 // added up, it would take one whole tensor for each step.
 //
+// Sums of narrow floats, too: each cell of a term is rounded once, as it was, and adding zeros
+// rounds nothing.
+//
 // Proof: cells of two terms differ in one dimension, by an interval or by a remainder that all
 // indices of the one have there and none of the other. In a cell of one term the others are +0, and
 // (x + 0) + … + 0 is x + 0, in floats, too, whatever x is; x + 0 differs from x only where x is -0.
@@ -169,7 +172,7 @@ class Assembly {
   Contraction assembled(TensorId result, const std::vector<Term>& group, Span span) {
     Contraction whole;
     whole.outputs = {result};
-    whole.accumulator = program_.tensors[result].type;
+    whole.accumulator = compute_type(program_.tensors[result].type);
     whole.normalized = true;
     whole.span = span;
     for (const Term& term : group) {
@@ -222,8 +225,9 @@ class Assembly {
     Piece copy = over_box(id, box);
     copy.loads = copy.stores;
     copy.stores = made.stores;
-    NodeId value = copy.body.load(0, type, maker.span);
-    copy.body.results = {without_negative_zero(copy.body, value, type, maker.span)};
+    DType wide = compute_type(type);
+    NodeId value = copy.body.cast(copy.body.load(0, type, maker.span), wide, maker.span);
+    copy.body.results = {without_negative_zero(copy.body, value, wide, maker.span)};
     made.stores = copy.loads;
     maker.outputs = {id};
     return copy;

@@ -11,14 +11,6 @@
 namespace tile {
 namespace {
 
-// Storing takes back what a float was widened by.
-NodeId before_widening(const Body& body, NodeId id) {
-  const Node& node = body[id];
-  if (node.kind != NodeKind::operation || node.op != Op::cast || !is_float(node.type)) return id;
-  DType narrow = body[node.args[0]].type;
-  return is_float(narrow) && byte_size(narrow) < byte_size(node.type) ? node.args[0] : id;
-}
-
 class Forwarding {
  public:
   explicit Forwarding(BoundProgram& program) : program_(program) {

@@ -60,7 +60,9 @@ class Stacking {
     for (size_t s = 0; s < count; ++s) {
       checkpoint();
       auto* c = std::get_if<Contraction>(&program_.statements[s]);
-      std::optional<Tensors> terms = c == nullptr ? std::nullopt : whole_sum(*c, program_.tensors);
+      // Narrow terms are rounded one by one.
+      bool exact = c != nullptr && program_.tensors[c->outputs[0]].type == c->accumulator;
+      std::optional<Tensors> terms = exact ? whole_sum(*c, program_.tensors) : std::nullopt;
       if (terms) rewrite(*c, *terms, before[s]);
       note_stack(s);
     }

@@ -20,9 +20,10 @@ bool is_identity(const Access& access, const Shape& shape, const IterationBox& b
   return true;
 }
 
-// The loads under a tree of additions, in order; false: something else stands there.
+// The loads under a tree of additions, widened where they are narrow floats, in order; false:
+// something else stands there.
 bool addends(const Body& body, NodeId at, const Piece& piece, std::vector<TensorId>& terms) {
-  const Node& node = body[at];
+  const Node& node = body[before_widening(body, at)];
   if (node.kind == NodeKind::load) {
     terms.push_back(piece.loads[node.slot].tensor);
     return true;
@@ -59,8 +60,8 @@ std::optional<std::vector<TensorId>> whole_sum(const Contraction& c, const Bound
   }
   const Piece& piece = c.pieces[0];
   const BoundTensor& result = tensors[c.outputs[0]];
-  if (result.type != c.accumulator || !piece.constraints.empty() || piece.loads.size() < 2 ||
-      piece.parallel_dims != piece.box.size() ||
+  if (compute_type(result.type) != c.accumulator || !piece.constraints.empty() ||
+      piece.loads.size() < 2 || piece.parallel_dims != piece.box.size() ||
       !is_identity(piece.stores[0], result.shape, piece.box)) {
     return std::nullopt;
   }
@@ -104,16 +105,18 @@ Contraction sum_of_whole(TensorId result, const std::vector<TensorId>& terms,
   IterationBox box;
   for (int64_t extent : made.shape) box.push_back(extent);
   Piece piece = over_box(result, box);
+  DType type = compute_type(made.type);
   NodeId sum;
   for (TensorId term : terms) {
-    NodeId value = piece.body.load(piece.loads.size(), made.type, span);
+    NodeId value =
+        piece.body.cast(piece.body.load(piece.loads.size(), made.type, span), type, span);
     piece.loads.push_back({term, identity_index(box.size()), span});
-    sum = sum.valid() ? piece.body.operation(Op::add, {sum, value}, made.type, span) : value;
+    sum = sum.valid() ? piece.body.operation(Op::add, {sum, value}, type, span) : value;
   }
   piece.body.results = {sum};
   Contraction c;
   c.outputs = {result};
-  c.accumulator = made.type;
+  c.accumulator = type;
   c.normalized = true;
   c.span = span;
   c.pieces.push_back(std::move(piece));
@@ -159,7 +162,8 @@ std::optional<size_t> TensorUses::sole_maker(TensorId id) const {
   const BoundTensor& t = program_.tensors[id];
   const auto* c = std::get_if<Contraction>(&program_.statements[*makers_[id]]);
   bool plain = c != nullptr && c->normalized && c->outputs.size() == 1 && !c->fill &&
-               c->accumulator == t.type && t.role == TensorRole::temporary && !t.view_of;
+               c->accumulator == compute_type(t.type) && t.role == TensorRole::temporary &&
+               !t.view_of;
   return plain ? makers_[id] : std::nullopt;
 }
 

@@ -10,8 +10,8 @@
 
 namespace tile {
 
-// The tensors that a statement adds up, cell by cell, in order; nullopt: it does something else, or
-// rounds what it adds.
+// The tensors of one type that a statement adds up, cell by cell, in order, into one of the same;
+// nullopt: it does something else.
 std::optional<std::vector<TensorId>> whole_sum(const Contraction& c, const BoundTensors& tensors);
 // The statement that sets `result`, of the shape and type of the terms, to their sum.
 Contraction sum_of_whole(TensorId result, const std::vector<TensorId>& terms,
@@ -33,7 +33,7 @@ class TensorUses {
 
   // The statement that makes a temporary which one load of one statement reads, and nothing else;
   // nullopt: there is more to it, or the statement is no normalized contraction of one result that
-  // is added up in the result's type.
+  // is added up in the type in which the result's is computed.
   std::optional<size_t> sole_maker(TensorId id) const;
   // The statement that makes the tensor, if one does.
   std::optional<size_t> maker(TensorId id) const;
