@@ -44,12 +44,19 @@ std::vector<BoundStatement> with(const BoundProgram& program, const Instead& ins
   return with(program, instead, all);
 }
 
-std::vector<size_t> around(const BoundProgram& program, const ScoreRegion& region) {
+std::vector<size_t> around(const BoundProgram& program, const StatementUses& uses,
+                           const ScoreRegion& region) {
   std::set<size_t> own = region.cells;
   own.insert(region.users.begin(), region.users.end());
+  std::set<size_t> ends = own;
+  for (size_t user : region.users) {
+    for (TensorId id : written_by(program.statements[user])) {
+      ends.insert(uses.readers(id).begin(), uses.readers(id).end());
+    }
+  }
   std::set<TensorId> follow;
   std::vector<size_t> after;
-  for (size_t i = *own.begin(); i <= *own.rbegin(); ++i) {
+  for (size_t i = *own.begin(); i <= *ends.rbegin(); ++i) {
     const BoundStatement& s = program.statements[i];
     std::vector<TensorId> reads = read_by(s);
     bool follows = own.contains(i) || std::any_of(reads.begin(), reads.end(), [&](TensorId id) {
@@ -63,13 +70,13 @@ std::vector<size_t> around(const BoundProgram& program, const ScoreRegion& regio
   std::set<size_t> all;
   for (auto i = after.rbegin(); i != after.rend(); ++i) {
     std::vector<TensorId> made = written_by(program.statements[*i]);
-    bool leads = own.contains(*i) || std::any_of(made.begin(), made.end(),
-                                                 [&](TensorId id) { return wanted.contains(id); });
+    bool leads = ends.contains(*i) || std::any_of(made.begin(), made.end(),
+                                                  [&](TensorId id) { return wanted.contains(id); });
     if (!leads) continue;
     all.insert(*i);
     for (TensorId id : read_by(program.statements[*i])) wanted.insert(storage_of(program, id));
   }
-  if (all.size() > own.size() + kMostBetween) all = own;
+  if (all.size() > ends.size() + kMostBetween) all = own;
   return {all.begin(), all.end()};
 }
 

@@ -17,9 +17,11 @@ std::vector<BoundStatement> with(const BoundProgram& program, const Instead& ins
                                  const std::vector<size_t>& list);
 std::vector<BoundStatement> with(const BoundProgram& program, const Instead& instead);
 
-// The region's statements, and those between them where they are few: what users make may be read
-// there on its way to others.
-std::vector<size_t> around(const BoundProgram& program, const ScoreRegion& region);
+// The region's statements, what reads the users' results, which may become a part of their kernels,
+// and those between them where they are few: what users make may be read there on its way to
+// others.
+std::vector<size_t> around(const BoundProgram& program, const StatementUses& uses,
+                           const ScoreRegion& region);
 // A program of these statements, or of what stands instead: what it does not make it is given, and
 // what others need are its results.
 BoundProgram part(const BoundProgram& program, const StatementUses& uses,

@@ -63,25 +63,32 @@ class Recomputation {
   }
 
   size_t best(const ScoreRegion& region) {
-    size_t stay = staying(region), tensors = program_.tensors.size();
-    std::vector<size_t> list = layout::around(program_, region);
+    std::vector<size_t> list = layout::around(program_, uses_, region);
+    Best best{0, time_of(list, {})};
+    size_t stay = staying(region);
+    improve(best, region, list, stay);
+    // What makes one kernel alone may be kept from it by what reads its results.
+    if (stay != 0) improve(best, region, list, 0);
+    return best.answer;
+  }
+  struct Best {
     size_t answer = 0;
-    double least = time_of(list, {});
+    double ns = 0;
+  };
+  void improve(Best& best, const ScoreRegion& region, const std::vector<size_t>& list,
+               size_t stay) {
+    size_t tensors = program_.tensors.size();
     for (bool shares : {true, false}) {
       std::vector<Sharing> lists = sharing(region, stay, shares);
-      if (lists.empty()) return 0;
+      if (lists.empty()) return;
       bool shared = std::any_of(lists.begin(), lists.end(),
                                 [](const Sharing& l) { return l.users.size() > 1; });
       if (shares && !shared) continue;
       Instead other = layout::own_scores(program_, region, lists);
       double ns = time_of(list, other);
       program_.tensors.resize(tensors);
-      if (ns < least) {
-        least = ns;
-        answer = 4 * stay + (shares ? 1 : 2);
-      }
+      if (ns < best.ns) best = {4 * stay + (shares ? 1 : 2), ns};
     }
-    return answer;
   }
 
   double time_of(const std::vector<size_t>& list, const Instead& instead) const {

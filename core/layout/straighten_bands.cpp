@@ -53,7 +53,7 @@ class Straightening {
   }
 
   bool is_faster(const ScoreRegion& region, const Instead& other) const {
-    std::vector<size_t> list = layout::around(program_, region);
+    std::vector<size_t> list = layout::around(program_, uses_, region);
     auto time = [&](const Instead& instead) {
       BoundProgram p = layout::part(program_, uses_, list, instead);
       exchange_sums(p, target_);

@@ -123,6 +123,47 @@ std::vector<Training> other_attentions() {
   };
 }
 
+// The same in other spellings.
+std::vector<Training> other_spellings() {
+  Attention divided, sink, more, late, lengths;
+  divided.condition = sink.condition = ", s - t < S";
+  divided.scaled = "L / 4.0";
+  sink.arguments += ", R[B, 1, 1]";
+  sink.weights = "as_bf16(E / (exp(R - Top) + Sum))";
+  more.weights = "as_bf16(E / (exp(-Top) + Sum))";
+  lengths.arguments += ", N[B]";
+  lengths.scaled = "index(L, 2) < 40 + reshape(N, B, 1, 1) ? L * 0.25 : -1e30";
+  Training with_sink = attention("sink", sink, sizes(DType::bf16, 150, 150, 16, 32));
+  with_sink.inputs.push_back({DType::f32, {2, 1, 1}});
+  with_sink.wrt.push_back("R");
+  Training with_lengths = attention("lengths", lengths, sizes(DType::bf16, 70, 90, 32, 32));
+  with_lengths.inputs.push_back({DType::i32, {2}});
+  std::string late_text = late.text();
+  late_text.replace(late_text.find("as_bf16(E / Sum)"), 16, "as_bf16(E)");
+  late_text.replace(late_text.find("  O["), 4, "  U[");
+  late_text.replace(late_text.rfind("}"), 1, "  O = as_bf16(as_float(U, 32) / Sum);\n}");
+  // Slices of one tensor, and heads behind rows.
+  std::string slices =
+      "function (X[B, S, 3, H, D]) -> (O) {\n"
+      "  L[b, h, s, t: B, H, S, S] = +(as_float(X[b, s, 0, h, d], 32) * "
+      "as_float(X[b, t, 1, h, d], 32)), s - t < S;\n  Z = L / 4.0;\n"
+      "  Top[b, h, s, 0: B, H, S, 1] = >(Z[b, h, s, t]), s - t < S;\n  E = exp(Z - Top);\n"
+      "  Sum[b, h, s, 0: B, H, S, 1] = +(E[b, h, s, t]), s - t < S;\n  P = as_bf16(E / Sum);\n"
+      "  O[b, s, h, d: B, S, H, D] = +(P[b, h, s, t] * X[b, t, 2, h, d]), s - t < S;\n}\n";
+  std::string causal = divided.text();
+  causal.replace(causal.find(");\n  Z ="), 1, "), s - t < S");
+  Training masked{
+      "divided_gaps", causal, sizes(DType::bf16, 150, 150, 16, 16), "O", {"Q", "K", "V"}};
+  return {
+      masked,
+      with_sink,
+      with_lengths,
+      attention("one_more_term", more, sizes(DType::bf16, 70, 90, 32, 48)),
+      {"normalized_last", late_text, sizes(DType::bf16, 70, 90, 32, 48), "O", {"Q", "K", "V"}},
+      {"slices", slices, {{DType::bf16, {2, 100, 3, 2, 16}}}, "O", {"X"}},
+  };
+}
+
 // Rows whose largest score is beyond 2^27, or whose sum is beyond 2^125, take longer forms of
 // exponents and quotients: all of a block's, some or none. Gradients of keys have rows as columns.
 std::vector<Training> odd_rows() {
@@ -223,6 +264,7 @@ class StreamGradients : public ::testing::TestWithParam<const char*> {
 
 TEST_P(StreamGradients, OfMasksAndSizesAgree) { expect_all(plain_attentions()); }
 TEST_P(StreamGradients, OfOtherScoresAgree) { expect_all(other_attentions()); }
+TEST_P(StreamGradients, OfOtherSpellingsAgree) { expect_all(other_spellings()); }
 TEST_P(StreamGradients, OfOddRowsAgree) { expect_all(odd_rows()); }
 
 INSTANTIATE_TEST_SUITE_P(Architectures, StreamGradients, ::testing::Values("sm_80", "sm_90a"),
