@@ -163,6 +163,8 @@ TEST_F(Errors, TextThatNvrtcRefusesComesWithItsLog) {
   EXPECT_EQ(d.stage, Stage::compile);
   EXPECT_EQ(d.code, "nvrtc");
   EXPECT_THAT(d.message, HasSubstr("refused as the test asked"));
+  // The generated text's second line is shown.
+  EXPECT_THAT(d.message, HasSubstr("\n> "));
 }
 
 TEST_F(Errors, CodeForAnotherGpuIsNotRun) {

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdlib>
 #include <regex>
+#include <sstream>
 
 #include "backends/cuda/driver/compiler_thread.h"
 #include "backends/cuda/driver/find_library.h"
@@ -47,6 +48,21 @@ int is_unwanted(void* unwanted, void*) {
 }
 
 int number(const std::ssub_match& match) { return std::atoi(match.str().c_str()); }
+
+// The lines of the text around the first error that the log tells the line of.
+std::string lines_in_error(const std::string& text, const std::string& log) {
+  constexpr int kAround = 4;
+  static const std::regex kPlace(R"(tile\.cu\((\d+)\): (?:catastrophic )?error)");
+  std::smatch match;
+  if (!std::regex_search(log, match, kPlace)) return "";
+  int wrong = number(match[1]), at = 0;
+  std::string quoted, line;
+  for (std::istringstream lines(text); std::getline(lines, line);) {
+    if (++at < wrong - kAround || at > wrong + kAround) continue;
+    quoted += (at == wrong ? "\n> " : "\n  ") + line;
+  }
+  return quoted;
+}
 
 }  // namespace
 
@@ -152,8 +168,9 @@ Compiled Nvrtc::translated(const std::string& text, const std::string& architect
   if (result != NVRTC_SUCCESS) {
     fail(Stage::compile, "nvrtc", {},
          "NVRTC refused the generated CUDA for " + architecture + ": " +
-             nvrtcGetErrorString_(result) + (out.log.empty() ? "" : "\n" + out.log),
-         "tile emit --stage cuda prints the text; please report this program");
+             nvrtcGetErrorString_(result) + (out.log.empty() ? "" : "\n" + out.log) +
+             lines_in_error(text, out.log),
+         "this is a fault of Tile JIT; please report the program and these lines");
   }
   std::string ptx;
   check(nvrtcGetPTXSize_(program.handle, &size), "tell the size of the PTX");

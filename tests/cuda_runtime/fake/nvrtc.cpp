@@ -79,7 +79,7 @@ EXPORT nvrtcResult nvrtcDestroyProgram(nvrtcProgram* program) {
 }
 EXPORT nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int, const char* const*) {
   if (std::getenv("TILE_FAKE_NVRTC_REFUSES") != nullptr) {
-    program->log = "refused as the test asked";
+    program->log = "tile.cu(2): error: refused as the test asked";
     return NVRTC_ERROR_COMPILATION;
   }
   char folder[] = "/tmp/tile-fake-nvrtc-XXXXXX";
