@@ -282,6 +282,19 @@ class StreamBuilder {
     return stage;
   }
 
+  static bool depends_on(const Body& body, NodeId id, NodeId value) {
+    IdVector<NodeId, bool> depends(body.nodes.size(), false);
+    depends[value] = true;
+    for (size_t n = 0; n < body.nodes.size(); ++n) {
+      for (NodeId arg : body.nodes[NodeId(n)].args) {
+        if (depends[arg]) depends[NodeId(n)] = true;
+      }
+    }
+    return depends[id];
+  }
+
+  // What the multiple rounds is rounded once, with the weights: a sum of numbers of a narrow type
+  // is none of that type.
   std::optional<NodeId> times_factor(const Sum& sum, const Piece& piece, Piece& made,
                                      NodeId value) const {
     const Piece& p = sum.multiple->pieces[0];
@@ -290,8 +303,10 @@ class StreamBuilder {
     bool failed = false;
     NodeId root = graft(made.body, p.body, p.body.results[0], [&](Body& body, const Node& n) {
       if (n.kind == NodeKind::index) failed = true;
-      if (n.kind == NodeKind::operation && n.op == Op::cast && body[n.args[0]].type == n.type) {
-        return n.args[0];
+      if (n.kind == NodeKind::operation && n.op == Op::cast) {
+        if (body[n.args[0]].type == n.type) return n.args[0];
+        bool rounds = is_float(n.type) && depends_on(body, n.args[0], value);
+        return rounds ? body.cast(n.args[0], compute_type(n.type)) : NodeId{-1};
       }
       if (n.kind != NodeKind::load) return NodeId{-1};
       const Access& load = p.loads[n.slot];
