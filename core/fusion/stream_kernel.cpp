@@ -279,20 +279,44 @@ class StreamBuilder {
     return stage;
   }
 
+  static bool is_float_cast(const Node& n) {
+    return n.kind == NodeKind::operation && n.op == Op::cast && is_float(n.type);
+  }
+  static bool depends_on(const Body& body, NodeId id, NodeId value) {
+    IdVector<NodeId, bool> depends(body.nodes.size(), false);
+    depends[value] = true;
+    for (size_t n = 0; n < body.nodes.size(); ++n) {
+      for (NodeId arg : body.nodes[NodeId(n)].args) {
+        if (depends[arg]) depends[NodeId(n)] = true;
+      }
+    }
+    return depends[id];
+  }
+
+  // What the multiple rounds is rounded once, with the weights: a sum of numbers of a narrow type
+  // is none of that type.
   std::optional<NodeId> times_factor(const Sum& sum, const Piece& piece, Piece& made,
                                      NodeId value) const {
     const Piece& p = sum.multiple->pieces[0];
     std::optional<std::vector<Affine>> forms = at_cell_of(piece, sum.of_multiple, p);
     if (!forms) return std::nullopt;
     bool failed = false;
-    NodeId root = graft(made.body, p.body, p.body.results[0], [&](Body& body, const Node& n) {
+    NodeId result = p.body.results[0];
+    while (is_float_cast(p.body[result])) result = p.body[result].args[0];
+    NodeId root = graft(made.body, p.body, result, [&](Body& body, const Node& n) {
       if (n.kind == NodeKind::index) failed = true;
-      if (n.kind == NodeKind::operation && n.op == Op::cast && body[n.args[0]].type == n.type) {
-        return n.args[0];
+      if (n.kind == NodeKind::operation && n.op == Op::cast) {
+        if (body[n.args[0]].type == n.type) return n.args[0];
+        bool rounds = is_float_cast(n) && depends_on(body, n.args[0], value);
+        return rounds ? body.cast(n.args[0], compute_type(n.type)) : NodeId{-1};
       }
       if (n.kind != NodeKind::load) return NodeId{-1};
       const Access& load = p.loads[n.slot];
-      if (load.tensor == sum.weight) return value;
+      if (load.tensor == sum.weight) {
+        DType type = compute_type(n.type);
+        failed = failed || byte_size(type) < byte_size(body[value].type);
+        return body.cast(value, type);
+      }
       std::optional<Access> there = moved(load, *forms, piece, sum.of_multiple);
       failed = failed || !there || !n.args.empty();
       if (failed) return value;

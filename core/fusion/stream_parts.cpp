@@ -164,10 +164,16 @@ class PartsFinder {
     return result;
   }
 
+  // Behind the sum, where an epilogue reads the tensor's own cells: they are made nowhere then.
+  static bool is_read_behind(const Kernel& sum, TensorId id) {
+    return std::any_of(sum.stages.begin() + 1, sum.stages.end(),
+                       [&](const KernelStage& s) { return contains(read_by(s.contraction), id); });
+  }
+
   bool add_reader(size_t reader, TensorId weight, const std::vector<IteratorId>& dims,
                   const Kernel& e, Parts& parts) const {
     const Kernel* k = kernel(reader);
-    if (k == nullptr) return false;
+    if (k == nullptr || is_read_behind(*k, weight)) return false;
     const Contraction& c = k->stages[0].contraction;
     size_t iterators = e.stages[0].contraction.pieces[0].box.size();
     if (std::optional<LinearSum> sum = linear_sum(c, weight)) {
@@ -185,7 +191,7 @@ class PartsFinder {
     for (const Index& index : p.stores[0].index) stored.push_back(iterator_of(index, p));
     for (size_t user : readers(c.outputs[0], reader)) {
       const Kernel* last = kernel(user);
-      if (last == nullptr) return false;
+      if (last == nullptr || is_read_behind(*last, c.outputs[0])) return false;
       std::optional<LinearSum> sum = linear_sum(last->stages[0].contraction, c.outputs[0]);
       if (!sum) return false;
       Sum found{user, weight, c.outputs[0], sum->load, at, &c, {}};

@@ -13,7 +13,8 @@ using lattice::Condition;
 using lattice::Emptiness;
 using lattice::System;
 
-constexpr int64_t kWork = 1 << 12;  // search nodes for each question
+constexpr int64_t kWork = 1 << 12;       // search nodes for each question
+constexpr size_t kMostConditions = 256;  // each is asked about beside all others
 
 // A condition and what it comes from.
 struct Source {
@@ -37,6 +38,7 @@ class Points {
   }
 
   void check(Warnings& list) const {
+    if (sources_.size() > kMostConditions) return;
     if (emptiness(conditions(nullptr)) == Emptiness::empty) return empty(list);
     for (const Source& source : sources_) {
       if (source.constraint != nullptr) check_always(source, list);

@@ -1,6 +1,8 @@
 #include "core/warnings/warnings.h"
 
 #include <algorithm>
+#include <string_view>
+#include <unordered_map>
 
 #include "core/warnings/checks.h"
 
@@ -16,33 +18,40 @@ bool is_derived(const Program& program) {
                      [](const Tensor& t) { return t.seed_of.has_value() || t.differentiated; });
 }
 
-const Contraction* contraction_of(const BoundProgram& bound, const std::string& name) {
+using ByName = std::unordered_map<std::string_view, const Contraction*>;
+ByName contractions_of(const BoundProgram& bound) {
+  ByName result;
   for (const BoundStatement& s : bound.statements) {
     const auto* c = std::get_if<Contraction>(&s);
     if (c == nullptr || c->outputs.empty() || c->pieces.size() != 1) continue;
-    if (bound.tensors[c->outputs[0]].name == name) return c;
+    result.emplace(bound.tensors[c->outputs[0]].name, c);
   }
-  return nullptr;
+  return result;
 }
 
 void check_contractions(const Program& program, const BoundProgram& bound, Warnings& list) {
+  const ByName contractions = contractions_of(bound);
   for (const Statement& s : program.statements) {
     const auto* symbolic = std::get_if<SymbolicContraction>(&s.what);
     // Those of MFG and Lift are made of other constructs.
     if (symbolic == nullptr || symbolic->typed) continue;
     const std::string& name = program.tensors[s.result].name;
-    const Contraction* contraction = contraction_of(bound, name);
-    if (contraction == nullptr) continue;
-    Checked checked{program, bound, *symbolic, *contraction, name};
+    auto contraction = contractions.find(name);
+    if (contraction == contractions.end()) continue;
+    Checked checked{program, bound, *symbolic, *contraction->second, name};
     warnings::check_points(checked, list);
     warnings::check_overflow(checked, list);
   }
 }
 
+// Nobody reads more, and each is shown with its line, which is looked for in the whole text.
+constexpr size_t kMostWarnings = 200;
+
 void sort_by_place(Warnings& list) {
   std::stable_sort(list.begin(), list.end(), [](const Diagnostic& a, const Diagnostic& b) {
     return a.span.begin < b.span.begin;
   });
+  if (list.size() > kMostWarnings) list.resize(kMostWarnings);
 }
 
 }  // namespace

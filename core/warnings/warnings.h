@@ -9,8 +9,8 @@
 
 namespace tile {
 
-// Warnings of a program as its author wrote it, of severity warning, in the order of the text. Of a
-// program that differentiation made there are none. Codes:
+// Warnings of a program as its author wrote it, of severity warning, in the order of the text, the
+// first 200 of them. Of a program that differentiation made there are none. Codes:
 //   "unread"    an input that no statement reads and whose sizes nothing else uses, a statement
 //               that no output needs, or a `let` of MFG that nothing reads
 //   "truncated" a quotient of whole numbers that is 0: 1 / N, 2 / 3          (stage parse)

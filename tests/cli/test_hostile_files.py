@@ -169,6 +169,10 @@ class Hostile(unittest.TestCase):
                 self.assertIn(words, told, command)
         self.assertIn("more than", self.refused("fmt", "-", "--lang", "tile", text=b"/" * (5 << 20)))
 
+    def test_very_many_conditions(self):
+        self.write("many.tile", "function (A[N]) -> (O) { O[i: N] = +(A[i])" + ", i < N" * 100_000 + "; }\n")
+        self.assertIn("outputs O", self.tile("check", "many.tile", "--shape", "A=3"))
+
     def test_records(self):
         for name, words in self.odd_files(".jsonl").items():
             others = (["list", name], ["import", name], ["verify", name]) if name == "folder.jsonl" else ()
@@ -196,6 +200,20 @@ class Hostile(unittest.TestCase):
             for kind in ("random", "iota"):
                 self.assertIn("hint" if shape == "-1" else "tile: ",
                               self.refused("run", "copy.tile", "--in", f"A={kind}:{shape}"))
+
+    def test_shapes_of_files(self):
+        self.write("copy.tile", "function (A) -> (O) { O = A; }")
+
+        def run(shape):
+            header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({shape})}}\n".encode()
+            self.write("a.npy", b"\x93NUMPY\x02\x00" + len(header).to_bytes(4, "little") + header + bytes(4))
+            return "run", "copy.tile", "--in", "A=a.npy", "--out", "O=-"
+
+        most = 2**63 - 1
+        self.assertEqual(self.tile(*run(f"{most}, {most}, 0")).strip(), "[]")  # and not a pair of brackets for each row
+        self.assertEqual(self.tile(*run("2, 0")).split(), ["[[],", "[]]"])
+        self.assertIn("A has 20000 dimensions", self.refused(*run("1, " * 20_000)))
+        self.tile(*run("1, " * 64))
 
     def test_pipes_with_a_writer_are_read(self):
         done = subprocess.run(["bash", "-c", f'"$0" check <(printf "%s" "{MATMUL.strip()}") --lang tile', TILE],

@@ -275,6 +275,12 @@ Expr BindContext::with_sizes(const Expr& e, const std::vector<std::string>& indi
 }
 
 void BindContext::declare(TensorId id, DType type, Shape shape, Span span) {
+  constexpr size_t kMostDimensions = 64;  // those of the languages and of the C interface
+  if (shape.size() > kMostDimensions) {
+    fail(Stage::bind, "limit", span,
+         name(id) + " has " + std::to_string(shape.size()) + " dimensions, more than " +
+             std::to_string(kMostDimensions));
+  }
   bool fits = true;
   try {
     fits = element_count(shape) <= kElementLimit;

@@ -23,11 +23,18 @@ void rename_reads(BoundStatement& statement, const Renaming& to) {
 }
 
 void rename_views(BoundProgram& program, const Renaming& to) {
+  // What stands in may be a view itself, and views are of tensors that are none.
+  auto renamed = [&](TensorId id) {
+    for (;;) {
+      auto it = to.find(id);
+      const std::optional<TensorId>& source = program.tensors[id].view_of;
+      if (it == to.end() && !source) return id;
+      id = it != to.end() ? it->second : *source;
+    }
+  };
   for (TensorId id : program.tensors.ids()) {
     const std::optional<TensorId>& source = program.tensors[id].view_of;
-    if (!source) continue;
-    auto it = to.find(*source);
-    if (it != to.end()) program.tensors.edit(id).view_of = it->second;
+    if (source) program.tensors.edit(id).view_of = renamed(*source);
   }
 }
 

@@ -42,6 +42,14 @@ TEST(BindShapes, RanksAndInputCounts) {  // rules 2.2, 2.4
             "");
 }
 
+TEST(BindShapes, RanksHaveALimit) {  // rule 8.2
+  expect_bind_error("function (A) -> (O) { O = A; }", {floats_of(Shape(65, 1))},
+                    {"A has 65 dimensions", "64"});
+  expect_bind_error("function (A, I) -> (O) { O = gather(A, I); }",
+                    {floats_of(Shape(40, 1)), {DType::i32, Shape(40, 1)}}, {"O has 79 dimensions"});
+  EXPECT_EQ(error_of_bind("function (A) -> (O) { O = A; }", {floats_of(Shape(64, 1))}), "");
+}
+
 TEST(BindShapes, SizesAreChecked) {  // rule 3.2
   expect_bind_error("function (A[N]) -> (O) { O[i: N - 5] = +(A[i]); }", {floats_of({3})},
                     {"N - 5", "of O", "negative"});

@@ -49,6 +49,16 @@ TEST(Warnings, AnInputThatNothingReads) {
   EXPECT_THAT(warnings_of(program_of(text)), ::testing::SizeIs(1));
 }
 
+TEST(Warnings, TheFirstOfVeryMany) {
+  std::string inputs = "A[N]";
+  for (int i = 0; i < 1000; ++i) inputs += ", B" + std::to_string(i) + "[N]";
+  const std::string text = "function (" + inputs + ") -> (O) { O[i: N] = +(A[i]); }";
+  std::vector<Said> said = warnings(text, std::vector<InputType>(1001, f32({3})));
+  ASSERT_EQ(said.size(), 200U);
+  EXPECT_EQ(said[0].where, "B0");
+  EXPECT_EQ(said[199].where, "B199");
+}
+
 TEST(Warnings, AnInputThatIsThereForItsSize) {
   EXPECT_THAT(
       codes("function (A[N], L[M]) -> (O) { O[i: M] = +(A[i + k]), k < 2; }", {f32({5}), f32({4})}),
