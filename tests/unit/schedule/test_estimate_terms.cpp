@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -185,6 +186,31 @@ TEST(EstimateTerms, FactorsOfAllRowsStayNear) {
   }
   ASSERT_GE(far.size(), 2);
   for (auto [rows, ns] : far) EXPECT_NEAR(ns, far.begin()->second, 0.01 * ns) << rows;
+}
+
+// A step of a volume reads from memory: tiles of several rows of a page would leave its prefetcher
+// nothing to follow, tiles of several planes do not.
+TEST(EstimateTerms, RowsOfAPageAreNotReadInTurns) {
+  BoundProgram program = test::bind_text(
+      "function (X[N, M, L]) -> (O) { O[i, j, k: N, M, L] = +(X[i, j, k] + X[i - 1, j, k] +"
+      " X[i + 1, j, k] + X[i, j - 1, k] + X[i, j + 1, k] + X[i, j, k - 1] + X[i, j, k + 1]); }",
+      {{DType::f32, {512, 256, 256}}});
+  run_pipeline(program, wide_target());
+  std::vector<Step> steps = group(program, wide_target());
+  const auto& kernel = std::get<Kernel>(steps.at(0));
+  auto least_of_rows = [&](IteratorId unrolled) {
+    double least = std::numeric_limits<double>::infinity();
+    for (const Schedule& s : candidates(kernel, wide_target(), 100)) {
+      const std::vector<Loop>& tile = s.stages[0][0].tile;
+      if (tile.size() != 2 || tile[0].iterator != unrolled) continue;
+      least = std::min(least, estimate(s, kernel, wide_target()));
+    }
+    return least;
+  };
+  double planes = least_of_rows(IteratorId(0)), rows = least_of_rows(IteratorId(1));
+  EXPECT_TRUE(std::isfinite(planes));
+  EXPECT_TRUE(std::isfinite(rows));
+  EXPECT_LT(1.2 * planes, rows);
 }
 
 TEST(EstimateTerms, AWrongPartIsFound) {
