@@ -192,18 +192,26 @@ class Filling {
         shape_(frame.tensor(tensor).shape),
         width_(frame.target.vector_bits / bit_width(frame.tensor(tensor).type)),
         runs_(std::move(runs)) {
-    int64_t stored = runs_.empty() ? 0 : 1;
-    for (const std::vector<Run>& dimension : runs_) {
-      int64_t indices = 0;
-      for (const Run& r : dimension) indices += r.stored ? r.end - r.begin : 0;
-      stored *= indices;
-    }
-    cells_ = element_count(shape_) - stored;
+    cells_ = filled(0, !runs_.empty());
   }
 
   nest::Block block() { return dimension(0, {}, !runs_.empty()); }
 
  private:
+  // Cells from dimension d on that are filled, each run at least a vector: a few cells of a row
+  // take as long as a line.
+  int64_t filled(size_t d, bool stored) const {
+    if (d == shape_.size()) return 1;
+    int64_t cells = 0;
+    for (const Run& run : stored ? runs_[d] : std::vector<Run>{{0, shape_[d], false}}) {
+      bool inside = stored && run.stored;
+      if (inside && !open_behind(d)) continue;
+      int64_t count = run.end - run.begin;
+      bool last = d + 1 == shape_.size();
+      cells += last ? std::max(count, width_) : checked_mul(count, filled(d + 1, inside));
+    }
+    return cells;
+  }
   // `stored`: the indices so far are in stored runs.
   nest::Block dimension(size_t d, const std::vector<Expr>& index, bool stored) {
     if (d == shape_.size()) return {statement(fill_store(frame_, tensor_, from_, index))};
@@ -226,7 +234,7 @@ class Filling {
   }
   nest::Block loop(size_t d, const Run& run, std::vector<Expr> index, bool stored) {
     Expr v = Expr::variable("f" + std::to_string(d));
-    bool parallel = d == 0 && cells_ > 1 << 20;
+    bool parallel = d == 0 && run.end - run.begin > 1 && cells_ > 1 << 20;
     nest::For loop = make_loop(v.name(), run.begin, run.end - run.begin,
                                parallel ? nest::LoopKind::parallel : nest::LoopKind::serial);
     if (parallel) loop.grain = std::max<int64_t>(1, shape_[d] * (1 << 16) / cells_);

@@ -85,6 +85,39 @@ bool names(const Access& access, IteratorId iterator) {
   });
 }
 
+// By iterator, whether it changes the node's value; those of the node's arguments are known.
+std::vector<bool> moved_by(const Piece& piece, const Node& node,
+                           const IdVector<NodeId, std::vector<bool>>& known) {
+  bool anywhere = node.kind == NodeKind::fold ||
+                  (node.kind == NodeKind::load && !inlinable_access(piece.loads[node.slot]));
+  std::vector<bool> moved(piece.box.size(), anywhere);
+  if (anywhere) return moved;
+  for (IteratorId u : piece.box.ids()) {
+    size_t i = u.index();
+    if (node.kind == NodeKind::index) moved[i] = node.slot == i;
+    if (node.kind == NodeKind::load) moved[i] = names(piece.loads[node.slot], u);
+    for (NodeId arg : node.args) moved[i] = moved[i] || known[arg][i];
+  }
+  return moved;
+}
+// Of one element, where what some of the iterators do not change is computed outside their loops:
+// the mean of a row is, which all of its elements take part in.
+double cost_in_loops(const Piece& piece) {
+  IdVector<NodeId, std::vector<bool>> moved;
+  double cost = 0;
+  for (const Node& node : piece.body.nodes) {
+    moved.push_back(moved_by(piece, node, moved));
+    double own = node.kind == NodeKind::fold
+                     ? body_cost(*node.region) * fold_trips(piece.body, node)
+                     : node_cost(node);
+    for (IteratorId u : piece.box.ids()) {
+      if (!moved.back()[u.index()]) own /= static_cast<double>(std::max<int64_t>(1, piece.box[u]));
+    }
+    cost += own;
+  }
+  return cost;
+}
+
 class Inliner {
  public:
   Inliner(BoundProgram& program, const Target& target) : program_(program), target_(target) {}
@@ -131,7 +164,10 @@ class Inliner {
   void count_loads(const Piece& piece, const Body& body, double times) {
     for (const Node& node : body.nodes) {
       if (node.kind == NodeKind::load) {
-        reads_[piece.loads[node.slot].tensor] += times;
+        TensorId id = piece.loads[node.slot].tensor;
+        reads_[id] += times;
+        const Shape& shape = program_.tensors[id].shape;
+        if (times > static_cast<double>(element_count(shape))) shared_.insert(id);
       }
       if (node.region) count_loads(piece, *node.region, times * fold_trips(body, node));
     }
@@ -142,7 +178,10 @@ class Inliner {
     const Shape& shape = program_.tensors[id].shape;
     auto elements = static_cast<double>(std::max<int64_t>(1, element_count(shape)));
     double uses = reads_.at(id) / elements;
-    double cost = body_cost(producer.statement->pieces[0].body);
+    // Products read an element many times, and other loops may stand between.
+    bool in_loops = !is_gpu(target_) && !shared_.contains(id);
+    const Piece& source = producer.statement->pieces[0];
+    double cost = in_loops ? cost_in_loops(source) : body_cost(source.body);
     bool stored = whole_.contains(id);
     double recompute = cost * (stored ? uses : uses - 1);
     return recompute <= (stored ? uses : uses + kStoreCost);
@@ -301,6 +340,7 @@ class Inliner {
   const Target& target_;
   std::map<TensorId, double> reads_;
   std::map<TensorId, std::set<const Piece*>> readers_;
+  std::set<TensorId> shared_;  // of whose elements a reader reads some more than once
   std::set<TensorId> stored_;  // must be, whatever reads them
   // Must be stored as the reads are: outputs, fills, operands of sort and scatter, views, and what
   // is read under a boundary rule.

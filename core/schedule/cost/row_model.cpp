@@ -94,7 +94,12 @@ double RowModel::attached() const {
 double RowModel::cold_block(const Kernel& kernel) const {
   double bytes = 0, second = 0;
   std::set<TensorId> seen;
-  std::vector<std::pair<size_t, size_t>> moved;  // stage, access
+  struct Moved {
+    size_t stage, access;
+    bool stays;  // in the second cache from block to block, such as the factors of all rows
+  };
+  std::vector<Moved> moved;
+  double resident = kResident * static_cast<double>(target_.l2_bytes);
   for (size_t s = 0; s < kernel.stages.size(); ++s) {
     const Contraction& c = kernel.stages[s].contraction;
     PieceFacts facts(c.pieces[0], c, kernel, target_);
@@ -106,18 +111,19 @@ double RowModel::cold_block(const Kernel& kernel) const {
       bool by_rows = access.footprint(block_.stages[s].contraction.pieces[0].box) < all;
       bytes += all;
       second += by_rows ? all / std::max(1, target_.threads) : all;
-      moved.emplace_back(s, a);
+      moved.push_back({s, a, !by_rows && all <= kBlockShare * resident});
     }
   }
-  if (second <= kResident * static_cast<double>(target_.l2_bytes)) return 0;
+  if (second <= resident) return 0;
   bool near = bytes <= kResident * static_cast<double>(target_.l3_bytes);
   double rate = near ? target_.l3_bytes_per_ns : target_.dram_bytes_per_ns;
-  double total = 0;
-  for (auto [s, a] : moved) {
+  double total = 0, threads = std::min<double>(std::max(1, target_.threads), count_);
+  for (auto [s, a, stays] : moved) {
     const Contraction& c = block_.stages[s].contraction;
     PieceFacts facts(c.pieces[0], c, block_, target_);
     const AccessFacts& access = facts.accesses[a];
     double ns = fetch_ns(access, c.pieces[0].box, rate, target_) * (access.store ? 2 : 1);
+    if (stays) ns *= threads / count_;
     total += block_.stages[s].attach.valid() ? ns * attached_share_ : ns;
   }
   return total;

@@ -27,6 +27,9 @@ double AccessBlock::runs_ahead() const {
   return apart ? kRunsOfPages : kRuns;
 }
 
+// One of each page: what comes in turns from rows in one page is no stream.
+double AccessBlock::runs_in_turns() const { return std::min(runs_ahead(), pages()); }
+
 // Rows of several dimensions share the places of what divides all their strides.
 double AccessBlock::depth(double way) const {
   auto bytes_of_way = static_cast<int64_t>(way);

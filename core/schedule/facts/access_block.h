@@ -29,8 +29,10 @@ struct AccessBlock {
   // Of a set that it falls on, the ways that its lines take.
   double depth(double way) const;
   double pages() const;
-  // Of the rows, how many the second cache's prefetcher follows.
+  // Of the rows, how many the second cache's prefetcher follows; the same where each is read a few
+  // bytes at a time, in turns with the others.
   double runs_ahead() const;
+  double runs_in_turns() const;
 };
 
 }  // namespace tile

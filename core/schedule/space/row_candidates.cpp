@@ -80,9 +80,13 @@ class RowSpace {
       double bytes = kStreamedShare * static_cast<double>(target_.l2_bytes);
       blocks[stream] = streamed_block(blocks, bytes);
       all.push_back(blocks);
-      // Where conditions spare blocks, smaller ones spare more.
-      while (visited_share(kernel_, blocks) < 1 && blocks[stream] > 2 * lanes) {
+      // Where conditions spare blocks, smaller ones spare more, and one of all spares nothing.
+      double visited = visited_share(kernel_, blocks);
+      while (blocks[stream] > 2 * lanes) {
         blocks[stream] = std::max(lanes, blocks[stream] / 2 / lanes * lanes);
+        double fewer = visited_share(kernel_, blocks);
+        if (fewer >= visited) break;
+        visited = fewer;
         all.push_back(blocks);
       }
       if (blocks[row] == extents_[row]) break;

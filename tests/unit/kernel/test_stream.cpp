@@ -253,6 +253,18 @@ TEST(Stream, BlocksBehindTheDiagonalAreNotVisited) {
   EXPECT_EQ(bounds[0].at(0).constant, 63);
 }
 
+// A block of all keys would spare none, however well it fits a cache.
+TEST(Stream, BlocksAreCutWhereConditionsSpareSome) {
+  auto keys_at_a_time = [](const std::string& condition) {
+    Kernel kernel =
+        streamed_kernel(conditional_attention(condition), test::types_of(plain_inputs(256, 256)));
+    Schedule pick = analytic_schedule(kernel, wide_target());
+    return pick.stages[0][0].outer[pick.shared - 1].step;
+  };
+  EXPECT_EQ(keys_at_a_time(""), 256);
+  EXPECT_LT(keys_at_a_time(", s - t < S"), 256);
+}
+
 // A maximum over some keys does not bound the exponentials of the others.
 TEST(Stream, SumsOfTermsThatTheMaximumDoesNotCoverStay) {
   BoundProgram program = test::bind_text(

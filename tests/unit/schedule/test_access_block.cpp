@@ -30,5 +30,12 @@ TEST(AccessBlocks, OtherRowsTakeAnEvenShare) {
   EXPECT_DOUBLE_EQ(rows_of(64, 16, 4096 + 64).occupied(kWay), 16 * 64);
 }
 
+// The prefetcher follows one run of each page: of four rows in a page that are read in turns one.
+TEST(AccessBlocks, RowsOfAPageInTurnsAreOneRun) {
+  EXPECT_DOUBLE_EQ(rows_of(64, 4, 1024).runs_in_turns(), 1);
+  EXPECT_DOUBLE_EQ(rows_of(64, 4, 65536).runs_in_turns(), 4);
+  EXPECT_DOUBLE_EQ(rows_of(64, 4, 1024).runs_ahead(), rows_of(64, 16, 1024).runs_ahead());
+}
+
 }  // namespace
 }  // namespace tile

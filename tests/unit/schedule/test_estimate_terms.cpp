@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
+#include <map>
 #include <set>
 
 #include "core/fusion/group.h"
@@ -151,6 +153,64 @@ TEST(EstimateTerms, TheSearchComparesTheSameTimes) {
     EXPECT_EQ(tensor_cores::estimate_gemm(r.schedule, *product, l.pieces[0], large, h200_target()),
               r.nanoseconds);
   }
+}
+
+const CostTerm* find_term(const CostTerm& term, const std::string& name) {
+  if (term.name == name) return &term;
+  for (const CostTerm& part : term.parts) {
+    if (const CostTerm* found = find_term(part, name)) return found;
+  }
+  return nullptr;
+}
+
+// What all rows are multiplied with is read from afar once, however many blocks of rows there are;
+// rows themselves are read once anyway.
+TEST(EstimateTerms, FactorsOfAllRowsStayNear) {
+  BoundProgram program = test::bind_text(
+      "function (X[M, N], G[N]) -> (O) { S[m, 0: M, 1] = +(X[m, n]); O = (X - S) * G; }",
+      {{DType::f32, {8192, 512}}, {DType::f32, {512}}});
+  Target target = wide_target();
+  target.threads = 1;
+  run_pipeline(program, target);
+  std::vector<Step> steps = group(program, target);
+  ASSERT_EQ(steps.size(), 1);
+  const auto& kernel = std::get<Kernel>(steps[0]);
+  std::map<int64_t, double> far;  // by the rows of a block
+  for (const Schedule& s : candidates(kernel, target, 100)) {
+    ASSERT_GT(s.shared, 0);
+    CostTerm terms;
+    estimate(s, kernel, target, &terms);
+    const CostTerm* term = find_term(terms, "arguments from behind the second cache");
+    ASSERT_NE(term, nullptr);
+    far[s.stages[0][0].outer[0].step] = term->ns;
+  }
+  ASSERT_GE(far.size(), 2);
+  for (auto [rows, ns] : far) EXPECT_NEAR(ns, far.begin()->second, 0.01 * ns) << rows;
+}
+
+// A step of a volume reads from memory: tiles of several rows of a page would leave its prefetcher
+// nothing to follow, tiles of several planes do not.
+TEST(EstimateTerms, RowsOfAPageAreNotReadInTurns) {
+  BoundProgram program = test::bind_text(
+      "function (X[N, M, L]) -> (O) { O[i, j, k: N, M, L] = +(X[i, j, k] + X[i - 1, j, k] +"
+      " X[i + 1, j, k] + X[i, j - 1, k] + X[i, j + 1, k] + X[i, j, k - 1] + X[i, j, k + 1]); }",
+      {{DType::f32, {512, 256, 256}}});
+  run_pipeline(program, wide_target());
+  std::vector<Step> steps = group(program, wide_target());
+  const auto& kernel = std::get<Kernel>(steps.at(0));
+  auto least_of_rows = [&](IteratorId unrolled) {
+    double least = std::numeric_limits<double>::infinity();
+    for (const Schedule& s : candidates(kernel, wide_target(), 100)) {
+      const std::vector<Loop>& tile = s.stages[0][0].tile;
+      if (tile.size() != 2 || tile[0].iterator != unrolled) continue;
+      least = std::min(least, estimate(s, kernel, wide_target()));
+    }
+    return least;
+  };
+  double planes = least_of_rows(IteratorId(0)), rows = least_of_rows(IteratorId(1));
+  EXPECT_TRUE(std::isfinite(planes));
+  EXPECT_TRUE(std::isfinite(rows));
+  EXPECT_LT(1.2 * planes, rows);
 }
 
 TEST(EstimateTerms, AWrongPartIsFound) {

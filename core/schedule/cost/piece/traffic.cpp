@@ -197,7 +197,8 @@ double Traffic::moved_bytes(size_t i, size_t level, bool behind) {
   // A tile walks its runs side by side; a longer block's are finished by later tiles.
   AccessBlock walked = walked_block(i, level);
   bool dense = whole.rows == 1 && access(i).uses <= 1;
-  bool lost = !dense && walked.rows > walked.runs_ahead() && walked.run < whole.run;
+  double ahead = f_.reduces ? walked.runs_ahead() : walked.runs_in_turns();
+  bool lost = !dense && walked.rows > ahead && walked.run < whole.run;
   double start = leaves_runs(i, level) ? kLeftRunBytes : kFarRunBytes;
   if (lost) start = kLostRunBytes * whole.run / walked.run;
   return whole.rows * (whole.run + start);
