@@ -6,7 +6,10 @@ namespace tile::nest {
 namespace {
 
 void add_lines(const SourceLines& of, const Body& body, std::vector<unsigned>& lines) {
-  visit_nodes(body, [&](const Node& node) { lines.push_back(of.line_of(node.span)); });
+  for (const Node& node : body.nodes) {
+    lines.push_back(of.line_of(place_of(body, node)));
+    if (node.kind == NodeKind::fold) add_lines(of, *node.region, lines);
+  }
 }
 
 void add_lines(const SourceLines& of, const Block& block, std::vector<unsigned>& lines) {
@@ -36,6 +39,14 @@ void give_span(Block& block, Span span) {
     give_span(i->then, span);
     give_span(i->otherwise, span);
   }
+}
+
+Span place_of(const Body& body, const Node& node) {
+  if (node.kind != NodeKind::operation || node.args.size() != 2) return node.span;
+  Span first = body[node.args[0]].span, second = body[node.args[1]].span;
+  bool between = first.begin == node.span.begin && first.end <= second.begin && second.end != 0 &&
+                 second.end <= node.span.end;
+  return between ? second : node.span;
 }
 
 SourceLines::SourceLines(const Source& source) : begins_{0} {

@@ -12,6 +12,10 @@ namespace tile::nest {
 // that has a span has spans, too.
 void give_span(Block& block, Span span);
 
+// Where a node of the body is in the text: an operator between two operands stands at the second
+// one, not where the first begins.
+Span place_of(const Body& body, const Node& node);
+
 // The lines of spans of one text, each found in logarithmic time.
 class SourceLines {
  public:

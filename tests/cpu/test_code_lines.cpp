@@ -122,6 +122,20 @@ TEST(CodeLines, AreAPartOfTheKey) {
   EXPECT_EQ(nest::print_lines(with_lines()), nest::print_lines(nest));
 }
 
+TEST(CodeLines, AnOperatorStandsAtItsSecondOperand) {
+  // a + b and f(a, b), whose operands are at 4 and 8 or, of the call, at 6 and 8.
+  Body body;
+  NodeId a = body.load(0, DType::f32, {4, 5}), b = body.load(1, DType::f32, {8, 9});
+  NodeId inside = body.load(0, DType::f32, {6, 7});
+  NodeId sum = body.operation(Op::add, {a, b}, DType::f32, {4, 9});
+  NodeId call = body.operation(Op::max, {inside, b}, DType::f32, {4, 10});
+  NodeId without = body.operation(Op::add, {a, b}, DType::f32);
+  EXPECT_EQ(nest::place_of(body, body[sum]).begin, 8u);
+  EXPECT_EQ(nest::place_of(body, body[call]).begin, 4u);
+  EXPECT_EQ(nest::place_of(body, body[without]).end, 0u);
+  EXPECT_EQ(nest::place_of(body, body[a]).begin, 4u);
+}
+
 TEST(CodeLines, ASpanIsGivenToWhatHasNone) {
   nest::Nest nest = with_lines();
   nest::give_span(nest.body, {0, 4});

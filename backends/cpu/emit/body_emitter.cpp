@@ -43,7 +43,8 @@ void BodyEmitter::emit(BodyValues& values, const std::vector<NodeId>& roots) {
   values.ranges = ranges_of(body);
   for (NodeId id : needed.ids()) {
     if (!needed[id]) continue;
-    c_.lines.within(body[id].span, [&] { values.nodes[id] = node_value(values, id); });
+    c_.lines.within(nest::place_of(body, body[id]),
+                    [&] { values.nodes[id] = node_value(values, id); });
   }
 }
 
