@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 #include <string_view>
+#include <utility>
 
 // The interface as gdb's manual has it ("JIT Compilation Interface"). LLVM defines the same names;
 // where both are in one file there is to be one of each.
@@ -31,57 +32,35 @@ struct tile_jit_descriptor {
 namespace tile::gdb {
 namespace {
 
-constexpr uint32_t kRegister = 1, kUnregister = 2;  // actions
+constexpr uint32_t kRegister = 1;  // an action
 
-// What gdb has been told of. Entries stay as long as the process, as gdb may attach at any time,
-// but for those whose place other code has taken.
+// What gdb has been told of, as long as the process lives: it may attach at any time.
 class Registry {
  public:
-  void add(const Function& function) {
-    std::string object = object_of(function);
-    auto begin = reinterpret_cast<uint64_t>(function.symbol.address);
+  void add(const Function& function, std::shared_ptr<const Code> code) {
     std::lock_guard lock(mutex_);
-    auto known = told_.find(begin);
-    if (known != told_.end() && known->second.object == object) return;
-    remove(begin, begin + function.symbol.bytes);
-    Told& made = told_[begin];
-    made.object = std::move(object);
-    made.end = begin + function.symbol.bytes;
-    tile_jit_code_entry& entry = made.entry;
-    entry = {__jit_debug_descriptor.first, nullptr, made.object.data(), made.object.size()};
-    if (entry.next != nullptr) entry.next->previous = &entry;
-    __jit_debug_descriptor.first = &entry;
-    announce(kRegister, entry);
+    auto [at, is_new] = told_.try_emplace(function.symbol.address);
+    if (!is_new) return;
+    Told& made = at->second;
+    made.code = std::move(code);
+    made.object = object_of(function);
+    made.entry = {__jit_debug_descriptor.first, nullptr, made.object.data(), made.object.size()};
+    if (made.entry.next != nullptr) made.entry.next->previous = &made.entry;
+    __jit_debug_descriptor.first = __jit_debug_descriptor.relevant = &made.entry;
+    __jit_debug_descriptor.action = kRegister;
+    __jit_debug_register_code();
   }
 
  private:
   struct Told {
     std::string object;
-    uint64_t end = 0;
     tile_jit_code_entry entry{};
+    // Its place is no other code's: gdb would take its own breakpoints there for the old code's.
+    std::shared_ptr<const Code> code;
   };
 
-  // What lies in [begin, end), in part or as a whole.
-  void remove(uint64_t begin, uint64_t end) {
-    auto at = told_.lower_bound(begin);
-    if (at != told_.begin() && std::prev(at)->second.end > begin) --at;
-    while (at != told_.end() && at->first < end) {
-      tile_jit_code_entry& entry = at->second.entry;
-      if (entry.next != nullptr) entry.next->previous = entry.previous;
-      (entry.previous != nullptr ? entry.previous->next : __jit_debug_descriptor.first) =
-          entry.next;
-      announce(kUnregister, entry);
-      at = told_.erase(at);
-    }
-  }
-  static void announce(uint32_t action, tile_jit_code_entry& entry) {
-    __jit_debug_descriptor.relevant = &entry;
-    __jit_debug_descriptor.action = action;
-    __jit_debug_register_code();
-  }
-
   std::mutex mutex_;
-  std::map<uint64_t, Told> told_;  // by address
+  std::map<const void*, Told> told_;  // by address
 };
 
 }  // namespace
@@ -96,9 +75,9 @@ bool is_on() {
 
 SourcePtr lines_of(const SourcePtr& source) { return is_on() ? source : nullptr; }
 
-void tell(const Function& function) {
+void tell(const Function& function, std::shared_ptr<const Code> code) {
   static Registry& all = *new Registry;
-  all.add(function);
+  all.add(function, std::move(code));
 }
 
 }  // namespace tile::gdb

@@ -10,14 +10,14 @@ namespace tile {
 namespace {
 
 // The code's functions, numbered where there are several; a GPU's code has none here.
-void tell(const Code& code, const std::string& name, const SourceLine& line,
+void tell(const std::shared_ptr<const Code>& code, const std::string& name, const SourceLine& line,
           const std::vector<int>& others) {
-  std::vector<cpu::CodeSymbol> symbols = cpu::code_symbols(code);
-  std::string frames = gdb::is_on() ? cpu::code_frames(code) : "";
+  std::vector<cpu::CodeSymbol> symbols = cpu::code_symbols(*code);
+  std::string frames = gdb::is_on() ? cpu::code_frames(*code) : "";
   for (size_t i = 0; i < symbols.size(); ++i) {
     std::string own = symbols.size() == 1 ? name : name + " (" + std::to_string(i + 1) + ")";
     if (perf::is_on()) perf::tell(symbols[i], own, line);
-    if (gdb::is_on()) gdb::tell({own, line, symbols[i], others, frames});
+    if (gdb::is_on()) gdb::tell({own, line, symbols[i], others, frames}, code);
   }
 }
 
@@ -53,7 +53,7 @@ std::string name_of(const Executable& e, const Launch& launch) {
   return line.file + ":" + std::to_string(line.number) + " " + name_of(launch);
 }
 
-void tell_names(const Executable& e, const Launch& launch, const Code& code,
+void tell_names(const Executable& e, const Launch& launch, const std::shared_ptr<const Code>& code,
                 const std::string& how) {
   if (!perf::is_on() && !gdb::is_on()) return;
   SourceLine line = line_of(e, launch);
@@ -63,9 +63,9 @@ void tell_names(const Executable& e, const Launch& launch, const Code& code,
 void tell_names(const Executable& e) {
   if (!perf::is_on() && !gdb::is_on()) return;
   for (const Launch& launch : e.launches) {
-    if (launch.code) tell_names(e, launch, *launch.code, "");
+    if (launch.code) tell_names(e, launch, launch.code, "");
     for (const PrepackedCopy& p : launch.prepared) {
-      if (p.code) tell(*p.code, name_of(e, launch) + " packing", line_of(e, launch), {});
+      if (p.code) tell(p.code, name_of(e, launch) + " packing", line_of(e, launch), {});
     }
   }
 }

@@ -230,7 +230,7 @@ std::vector<LaunchInBlocks> with_code(const Executable& step, std::vector<GridLa
     for (nest::Buffer& b : grids[k].nest.buffers) b.read_soon = b.written;
     launch.nest = std::move(grids[k].nest);
     make_code(step, launch);
-    tell_names(step, step.launches[k], *launch.code, " in blocks");
+    tell_names(step, step.launches[k], launch.code, " in blocks");
     launches.push_back({launch.code, launch.key, turns[k], std::move(grids[k].made.schedule)});
   }
   return launches;
