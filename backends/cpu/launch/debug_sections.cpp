@@ -4,6 +4,7 @@
 #include <llvm/BinaryFormat/ELF.h>
 #include <llvm/Support/DataExtractor.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace tile::cpu {
@@ -83,7 +84,7 @@ class LineProgram {
     }
   }
   void extended() {
-    uint64_t bytes = data_.getULEB128(at_);
+    uint64_t bytes = std::min<uint64_t>(data_.getULEB128(at_), data_.size());
     uint64_t end = at_.tell() + bytes;
     uint8_t code = data_.getU8(at_);
     if (code == dwarf::DW_LNE_set_address) row_.address = data_.getU64(at_);
