@@ -9,6 +9,7 @@
 #include "core/lower/gpu/gpu_lowering.h"
 #include "core/lower/launch/gpu_launch.h"
 #include "core/lower/piece/lowering.h"
+#include "core/nest/source_lines.h"
 #include "core/schedule/legality/tensor_core_gemm_legality.h"
 #include "core/schedule/search/dynamic_extent.h"
 #include "core/schedule/space/tensor_core_gemm_space.h"
@@ -50,13 +51,18 @@ void lower_stages(lowering::Frame& frame, const Schedule& schedule) {
     const Contraction& c = frame.kernel.stages[s].contraction;
     if (!covers_output(c, frame.kernel.tensors)) {
       std::set<TensorId> outputs(c.outputs.begin(), c.outputs.end());
-      for (TensorId out : outputs) lowering::append(frame.nest.body, lowering::fill(frame, out, c));
+      for (TensorId out : outputs) {
+        nest::Block filled = lowering::fill(frame, out, c);
+        nest::give_span(filled, c.span);
+        lowering::append(frame.nest.body, std::move(filled));
+      }
     }
     std::vector<nest::Block> each;
     for (size_t p = 0; p < c.pieces.size(); ++p) {
       const PieceSchedule& how = schedule.stages[s][p];
       lowering::PieceLowering piece(frame, s, p, how);
       each.push_back(how.has_gpu_form() ? lowering::lower_gpu_form(piece) : piece.run());
+      nest::give_span(each.back(), c.span);
     }
     nest::Block pieces;
     if (is_gpu(frame.target)) {
@@ -135,6 +141,7 @@ std::vector<Prepacking> prepackings(const Kernel& kernel, const Schedule& schedu
     frame.add_argument(source, false, strides);
     frame.prepared = {{p, frame.add_prepacked(p, how, true)}};
     frame.nest.body = lowering::PieceLowering(frame, p.stage, p.piece, how).prepare_copy(p.packing);
+    nest::give_span(frame.nest.body, kernel.stages[p.stage].contraction.span);
     all.push_back({source, std::move(frame.nest)});
   }
   return all;

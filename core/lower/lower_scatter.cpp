@@ -5,6 +5,7 @@
 #include "core/kernel/argument_layout.h"
 #include "core/lower/launch/gpu_launch.h"
 #include "core/lower/launch/nest_builders.h"
+#include "core/nest/source_lines.h"
 
 namespace tile {
 namespace {
@@ -51,6 +52,7 @@ class ScatterLowering {
                return plain(result, at, total_);
              }));
     }
+    nest::give_span(nest_.body, scatter_.span);
     return std::move(nest_);
   }
 

@@ -206,6 +206,7 @@ struct MatrixMove {
 
 struct Statement {
   std::variant<For, If, Store, Alloc, Sync, Copy, MatrixTile, MatrixMove> what;
+  Span span = {};  // what of the program's text it is for; empty: as what is around it
 };
 
 struct Nest {
@@ -213,6 +214,9 @@ struct Nest {
   IdVector<BufferId, Buffer> buffers;  // arguments first, in launch order
   std::vector<Parameter> parameters;
   Block body;
+  // The text that spans are parts of, where code is to have its lines for a debugger; else null.
+  // Text forms leave out both.
+  SourcePtr source;
 
   size_t argument_count() const;
   size_t launch_parameter_count() const;  // those that are not elements of arguments

@@ -16,6 +16,7 @@
 #include "runtime/engine/compile_bound.h"
 #include "runtime/engine/constants.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/inspect/gdb.h"
 #include "runtime/engine/inspect/names.h"
 #include "runtime/engine/inspect/pass_list.h"
 #include "runtime/engine/inspect/pass_times.h"
@@ -65,19 +66,21 @@ bool take_tuned(Engine& engine, const Kernel& kernel, Launch& launch) {
 
 // A nest that is ready for code, of what make() lowers.
 template <class Make>
-nest::Nest lowered_by(const Target& target, const PassOptions& passes, const Make& make) {
+nest::Nest lowered_by(const Executable& e, const PassOptions& passes, const Make& make) {
   nest::Nest nest;
   run_pass(kLower, passes, [&] { nest = make(); }, [&] { return print(nest); });
-  return nest::run_passes(std::move(nest), target, passes);
+  nest = nest::run_passes(std::move(nest), e.engine->target(), passes);
+  if (!is_gpu(e.engine->target())) nest.source = gdb::lines_of(e.source->source);
+  return nest;
 }
 
-std::vector<PrepackedCopy> without_code(std::vector<Prepacking> list, const Target& target,
+std::vector<PrepackedCopy> without_code(const Executable& e, std::vector<Prepacking> list,
                                         const PassOptions& passes) {
   std::vector<PrepackedCopy> copies;
   for (Prepacking& p : list) {
     PrepackedCopy copy;
     copy.source = p.source;
-    copy.nest = lowered_by(target, passes, [&] { return std::move(p.nest); });
+    copy.nest = lowered_by(e, passes, [&] { return std::move(p.nest); });
     const nest::Buffer& made = copy.nest.buffers.at(1);
     copy.bytes = static_cast<size_t>(element_count(made.shape)) * byte_size(made.type);
     copies.push_back(std::move(copy));
@@ -88,18 +91,19 @@ std::vector<PrepackedCopy> without_code(std::vector<Prepacking> list, const Targ
 nest::Nest lowered(const Executable& e, const Kernel& kernel, const Schedule& schedule,
                    const PassOptions& passes) {
   const Target& target = e.engine->target();
-  return lowered_by(target, passes, [&] { return lower(kernel, schedule, target, strides_of(e)); });
+  return lowered_by(e, passes, [&] { return lower(kernel, schedule, target, strides_of(e)); });
 }
 std::vector<PrepackedCopy> copies_for(const Executable& e, const Kernel& kernel,
                                       const Schedule& schedule, const PassOptions& passes) {
   const Target& target = e.engine->target();
-  return without_code(prepackings(kernel, schedule, target, strides_of(e)), target, passes);
+  return without_code(e, prepackings(kernel, schedule, target, strides_of(e)), passes);
 }
 
-ClassForm class_form(const ClassKernel& kernel, const Schedule& schedule, const Target& target,
+ClassForm class_form(const Executable& e, const ClassKernel& kernel, const Schedule& schedule,
                      const PassOptions& passes) {
-  return {lowered_by(target, passes, [&] { return lower(kernel, schedule, target); }), "",
-          without_code(prepackings(kernel.kernel, schedule, target), target, passes)};
+  const Target& target = e.engine->target();
+  return {lowered_by(e, passes, [&] { return lower(kernel, schedule, target); }), "",
+          without_code(e, prepackings(kernel.kernel, schedule, target), passes)};
 }
 
 // About what it takes in memory: a nest some times its text.
@@ -126,12 +130,12 @@ void take_class(const Executable& e, const ClassStep& of, Launch& launch,
                 const PassOptions& passes) {
   const Target& target = e.engine->target();
   auto make = [&] {
-    ClassForm form = class_form(of.kernel, launch.schedule, target, passes);
+    ClassForm form = class_form(e, of.kernel, launch.schedule, passes);
     form.key = e.engine->kernels().key_of(*form.nest, target);
     return form;
   };
-  // Who watches sees the form made.
-  auto form = passes.observer != nullptr
+  // Who watches sees the form made, and with lines it is this program's alone.
+  auto form = passes.observer != nullptr || gdb::is_on()
                   ? std::make_shared<const ClassForm>(make())
                   : e.engine->size_classes().forms.get(of.key, make, memory_of);
   launch.nest = form->nest;
@@ -172,9 +176,8 @@ Launch launch_of(Executable&, const Sort& sort, const StepAt&, const PassOptions
 Launch launch_of(Executable& e, const Scatter& scatter, const StepAt&, const PassOptions& passes) {
   const Target& target = e.engine->target();
   Launch launch;
-  launch.nest = lowered_by(target, passes, [&] {
-    return lower_scatter(scatter, e.program.tensors, target, strides_of(e));
-  });
+  launch.nest = lowered_by(
+      e, passes, [&] { return lower_scatter(scatter, e.program.tensors, target, strides_of(e)); });
   launch.arguments = {scatter.updates, scatter.indices, scatter.result};
   return launch;
 }
@@ -196,7 +199,7 @@ nest::Nest lowered(const Executable& e, const Kernel& kernel, const Schedule& sc
 }
 nest::Nest lowered(const Executable& e, const Kernel& kernel, const SharedForm& form) {
   const Target& target = e.engine->target();
-  return lowered_by(target, pass_options(*e.engine),
+  return lowered_by(e, pass_options(*e.engine),
                     [&] { return lower(kernel, form, target, strides_of(e)); });
 }
 std::vector<PrepackedCopy> copies_for(const Executable& e, const Kernel& kernel,
@@ -340,7 +343,8 @@ std::shared_ptr<Executable> compile(const std::shared_ptr<Engine>& engine,
   // A record has no names.
   if (key.empty() || names_are_wanted() || !load_record(*e, key)) {
     engine->options().time_passes ? compile_timed(*e, before) : compile_stages_of(*e, nullptr);
-    if (!key.empty()) save_record(*e, key);
+    // Nor is code with lines for who asks for none.
+    if (!key.empty() && !gdb::is_on()) save_record(*e, key);
   }
   log_warnings(*e);
   uint64_t bytes = e->arena_bytes + e->workspace_bytes;

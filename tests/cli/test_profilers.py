@@ -158,32 +158,117 @@ class Profilers(unittest.TestCase):
             self.assertEqual(done.stderr.count("push"), done.stderr.count("pop"))
         self.tile(*run, TILE_NVTX="1")  # without the library
 
-    def gdb(self, place, *run):
-        """What gdb tells where a program stops at a place of its text; the thread's innermost frame is the kernel."""
+    def gdb(self, commands, *run, **environment):
+        """What gdb tells in such a session; each command's answer stands behind its own line "> COMMAND"."""
         if not shutil.which("gdb"):
             self.skipTest("no gdb")
-        done = subprocess.run(["gdb", "-nx", "-batch", "-ex", "set breakpoint pending on", "-ex", f"break {place}", "-ex", "run",
-                               "-ex", "backtrace 1", "-ex", "info symbol $pc", "--args", TILE, "run", *run, "--backend", "cpu"],
+        settings = ["set breakpoint pending on", "set debuginfod enabled off", "set confirm off", "set width 0"]
+        asked = [part for command in commands for part in ("-ex", f"echo > {command}\\n", "-ex", command)]
+        done = subprocess.run(["gdb", "-nx", "-batch", *(part for s in settings for part in ("-iex", s)), *asked,
+                               "--args", TILE, "run", *run, "--backend", "cpu"],
                               cwd=self.folder.name, capture_output=True, text=True, timeout=300,
-                              env=dict(self.environment, TILE_GDB="1"))
+                              env=dict(self.environment, TILE_GDB="1", **environment))
         told = done.stdout + done.stderr
         if "ptrace" in told and "not permitted" in told:
             self.skipTest("no debugging here")
         return told
 
+    def cached(self):
+        """The disk cache's entries and their sizes."""
+        return {os.path.join(folder, file): os.path.getsize(os.path.join(folder, file))
+                for folder, _, names in os.walk(self.path("cache")) for file in names if ".lock" not in file}
+
+    def answers(self, told):
+        """(command, answer) in order."""
+        return [part.partition("\n")[::2] for part in ("\n" + told).split("\n> ")[1:]]
+
+    def rows(self, name="rows.tile", before=100):
+        """A softmax, whose statements are one kernel, on lines that no other program of a test has; their numbers."""
+        with open(self.path(name), "w") as file:
+            file.write("function (X[M, N]) -> (P) {\n" + "\n" * before + "  T[m, 0: M, 1] = >(X[m, n]);\n  E = exp(X - T);\n"
+                       "  S[m, 0: M, 1] = +(E[m, n]);\n  P = E / S;\n}\n")
+        return [before + 2 + i for i in range(4)]
+
     def test_gdb_names_kernels(self):
-        told = self.gdb("p.tile:2", "p.tile", *INPUTS)  # the kernel of line 2 stops at its entry
+        told = self.gdb(["break p.tile:2", "run", "backtrace 1"], "p.tile", *INPUTS)
         self.assertRegex(told, r"#0 .*p\.tile:2 ")
         self.assertRegex(told, r"at \.?/?p\.tile:2")
 
-    def test_gdb_knows_all_lines_of_a_kernel(self):
-        with open(self.path("rows.tile"), "w") as file:
-            file.write("function (X[M, N]) -> (P) {\n" + "\n" * 100 + "  T[m, 0: M, 1] = >(X[m, n]);\n  E = exp(X - T);\n"
-                       "  S[m, 0: M, 1] = +(E[m, n]);\n  P = E / S;\n}\n")
-        for line in (102, 104, 105):
-            told = self.gdb(f"rows.tile:{line}", "rows.tile", "--in", "X=random:64x64")
-            self.assertRegex(told, r"#0 .*rows\.tile:102 ", line)
-            self.assertRegex(told, r"at \.?/?rows\.tile:102", line)
+    def test_gdb_stops_at_every_statement_of_a_kernel(self):
+        lines = self.rows()
+        for threads in ("1", "2"):
+            for line in lines:
+                told = self.gdb([f"break rows.tile:{line}", "run", "backtrace", "info line", "delete", "finish"], "rows.tile",
+                                "--in", "X=random:512x512", "--threads", threads)
+                self.assertRegex(told, rf"#0 .*rows\.tile:{lines[0]} .* at \.?/?rows\.tile:{line}\n", threads)
+                # The frames around a kernel are known in the middle of it, too.
+                answer = dict(self.answers(told))
+                self.assertRegex(answer["backtrace"], r"#[3-9] ")
+                self.assertNotIn("corrupt", answer["backtrace"])
+                self.assertRegex(answer["info line"], rf'Line {line} of "\.?/?rows\.tile"')
+                self.assertRegex(answer["finish"], r"(?m)^0x[0-9a-f]+ in |\) at ")
+                self.assertNotRegex(answer["finish"], r"at \.?/?rows\.tile")
+
+    def steps(self, command, name, line, *run):
+        """The lines at which steps from a line of a program stop, up to the end of its kernel."""
+        told = self.gdb(["break " + f"{name}:{line}", "run", "delete", *[command] * 60], name, *run, "--threads", "1")
+        stops = []
+        for asked, answer in self.answers(told):
+            at = re.search(r"^(\d+)\t", answer, re.M)
+            if asked != command:
+                continue
+            if not at or re.search(r"\) at |[^\n]* at .*\.(cpp|h):", answer):
+                break
+            stops.append(int(at[1]))
+        return stops
+
+    def test_gdb_steps_from_statement_to_statement(self):
+        lines = self.rows()
+        for command in ("next", "step"):
+            stops = self.steps(command, "rows.tile", lines[0], "--in", "X=random:2x16")
+            self.assertEqual(set(stops) - set(lines), set(), command)
+            # In the order of the text, around the loops' own line.
+            self.assertEqual([line for line in dict.fromkeys(stops) if line != lines[0]], lines[1:], stops)
+
+    def test_gdb_steps_from_operation_to_operation(self):
+        with open(self.path("long.tile"), "w") as file:
+            file.write("function (A[N], B[N]) -> (O) {\n  O = sqrt(A)\n    + exp(B);\n}\n")
+        stops = self.steps("next", "long.tile", 2, "--in", "A=ones:16", "--in", "B=ones:16")
+        self.assertIn(3, stops)
+
+    def test_gdb_has_lines_of_code_from_the_cache(self):
+        lines = self.rows()
+        kept = []
+        for _ in range(2):
+            told = self.gdb([f"break rows.tile:{lines[2]}", "run", "backtrace 1"], "rows.tile", "--in", "X=random:64x64")
+            self.assertRegex(told, rf"#0 .* at \.?/?rows\.tile:{lines[2]}\n")
+            kept.append(self.cached())
+        self.assertTrue(kept[0])
+        self.assertEqual(kept[1], kept[0])
+
+    def test_gdb_tells_programs_with_the_same_kernel_apart(self):
+        for name, before in (("rows.tile", 100), ("more.tile", 200)):
+            line = self.rows(name, before)[2]
+            told = self.gdb([f"break {name}:{line}", "run", "backtrace 1"], name, "--in", "X=random:64x64")
+            self.assertRegex(told, rf"#0 .*{name}:.* at \.?/?{name}:{line}\n")
+
+    def test_gdb_has_a_gradients_forward_lines(self):
+        lines = self.rows()
+        told = self.gdb([f"break rows.tile:{lines[2]}", "run", "backtrace 1", "continue", "backtrace 1"], "rows.tile",
+                        "--in", "X=random:64x64", "--in", "DP=random:64x64", "--grad", "P:X")
+        self.assertRegex(told, rf"#0 .* at \.?/?rows\.tile:{lines[2]}\n")
+
+    def test_code_without_lines_is_apart(self):
+        lines = self.rows()
+        run = ["run", "rows.tile", "--in", "X=random:64x64", "--backend", "cpu"]
+        self.tile(*run)
+        without = self.cached()
+        self.tile(*run, TILE_GDB="1")
+        with_lines = self.cached()
+        self.assertEqual({name: with_lines.get(name) for name in without}, without)
+        self.assertGreater(len(with_lines), len(without))
+        self.tile(*run)
+        self.assertEqual(self.cached(), with_lines)
 
     def test_doctor(self):
         told = json.loads(self.tile("doctor", "--json"))

@@ -104,6 +104,27 @@ class Editors(unittest.TestCase):
         for row in contributed["languages"]:
             json.loads((EDITORS / "vscode" / row["configuration"]).read_text())
 
+    def test_the_extension_keeps_the_editors_rules(self):
+        """What `vsce package` refuses or asks about, and what a folder that is not trusted may do."""
+        package = json.loads((EDITORS / "vscode" / "package.json").read_text())
+        self.assertRegex(package["name"], r"^[a-z0-9][a-z0-9\-]*$")
+        self.assertRegex(package["publisher"], r"^[A-Za-z0-9][A-Za-z0-9\-]*$")
+        self.assertRegex(package["version"], r"^\d+\.\d+\.\d+$")
+        self.assertLessEqual(set(package["categories"]), {"Programming Languages", "Formatters", "Linters", "Other"})
+        # The client's version 9 is for 1.82 and later (its own "engines").
+        least = tuple(map(int, re.fullmatch(r"\^(\d+)\.(\d+)\.\d+", package["engines"]["vscode"]).groups()))
+        self.assertTrue(package["dependencies"]["vscode-languageclient"].startswith("^9."))
+        self.assertGreaterEqual(least, (1, 82))
+        self.assertIn("activationEvents", package)  # with "main"; empty: whenever a file of a language is opened
+        suffixes = [suffix for row in package["contributes"]["languages"] for suffix in row["extensions"]]
+        self.assertEqual(sorted(suffixes), sorted("." + name for name in LANGUAGES))
+        # A folder's own settings may not name a program that is run before the user trusts it.
+        setting = package["contributes"]["configuration"]["properties"]["tile.server"]
+        self.assertEqual(setting["scope"], "machine-overridable")
+        self.assertIn("tile.server", package["capabilities"]["untrustedWorkspaces"]["restrictedConfigurations"])
+        guide = (ROOT / "runtime" / "guides" / "editors.md").read_text()
+        self.assertIn(f"{package['name']}-{package['version']}.vsix", guide)
+
     def test_the_lexers_yield_no_error(self):
         try:
             import pygments

@@ -42,7 +42,9 @@ void BodyEmitter::emit(BodyValues& values, const std::vector<NodeId>& roots) {
   values.nodes.assign(body.nodes.size(), nullptr);
   values.ranges = ranges_of(body);
   for (NodeId id : needed.ids()) {
-    if (needed[id]) values.nodes[id] = node_value(values, id);
+    if (!needed[id]) continue;
+    c_.lines.within(nest::place_of(body, body[id]),
+                    [&] { values.nodes[id] = node_value(values, id); });
   }
 }
 

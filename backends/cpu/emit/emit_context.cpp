@@ -5,12 +5,14 @@
 namespace tile::cpu {
 
 EmitContext::EmitContext(llvm::Function& of, const nest::Nest& of_nest, const Plan& plan,
-                         HalfConversion conversion, const DotInstructions& instructions)
+                         HalfConversion conversion, const DotInstructions& instructions,
+                         ModuleLines* module_lines)
     : function(of),
       nest(of_nest),
       half(conversion),
       dots(instructions),
       ir(llvm::BasicBlock::Create(of.getContext(), "", &of)),
+      lines(ir, module_lines),
       scopes(ir),
       indices(ir, scopes),
       memory(ir, scopes, indices, of_nest, plan) {}
@@ -58,7 +60,7 @@ void EmitContext::conditional(llvm::Value* condition, const std::function<void()
   auto side = [&](llvm::BasicBlock* block, const std::function<void()>& emit) {
     ir.SetInsertPoint(block);
     scopes.open(branch);
-    emit();
+    lines.inside(emit);
     scopes.close();
     ir.CreateBr(after);
   };

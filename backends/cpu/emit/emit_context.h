@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/cpu/emit/line_emitter.h"
 #include "backends/cpu/memory/memory.h"
 #include "backends/cpu/plan/plan.h"
 #include "backends/cpu/values/convert.h"
@@ -25,13 +26,15 @@ using NodeValues = IdVector<NodeId, llvm::Value*>;
 
 struct EmitContext {
   EmitContext(llvm::Function& of, const nest::Nest& of_nest, const Plan& plan,
-              HalfConversion conversion, const DotInstructions& instructions);
+              HalfConversion conversion, const DotInstructions& instructions,
+              ModuleLines* module_lines);
 
   llvm::Function& function;
   const nest::Nest& nest;
   const HalfConversion half;
   const DotInstructions dots;
   llvm::IRBuilder<> ir;
+  LineEmitter lines;
   Scopes scopes;
   Indices indices;
   Memory memory;

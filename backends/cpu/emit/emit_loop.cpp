@@ -108,7 +108,7 @@ void FunctionEmitter::count_up(const Count& count, const std::set<nest::BufferId
   llvm::PHINode* i = c_.ir.CreatePHI(c_.ir.getInt64Ty(), 2);
   i->addIncoming(asks ? static_cast<llvm::Value*>(run) : count.begin, asks ? runs : before);
   c_.scopes.open(entry, stored);
-  body(i);
+  c_.lines.inside([&] { body(i); });
   c_.scopes.close();
   llvm::Value* next = c_.ir.CreateNSWAdd(i, c_.ir.getInt64(1));
   i->addIncoming(next, c_.ir.GetInsertBlock());

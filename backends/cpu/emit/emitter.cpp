@@ -34,14 +34,17 @@ llvm::Function* declare(llvm::Module& module, size_t number) {
 
 void emit_module(llvm::Module& module, const nest::Nest& nest, const Plan& plan,
                  HalfConversion half, const DotInstructions& dots) {
+  std::unique_ptr<ModuleLines> lines = ModuleLines::of(module, nest);
   for (size_t i = 0; i < plan.entries.size(); ++i) {
-    FunctionEmitter(*declare(module, i), nest, plan, half, dots).run(plan.entries[i]);
+    FunctionEmitter(*declare(module, i), nest, plan, half, dots, lines.get()).run(plan.entries[i]);
   }
+  if (lines) lines->finish();
 }
 
 FunctionEmitter::FunctionEmitter(llvm::Function& function, const nest::Nest& nest, const Plan& plan,
-                                 HalfConversion half, const DotInstructions& dots)
-    : c_(function, nest, plan, half, dots), questions_(c_, amx_, plan.long_loops) {
+                                 HalfConversion half, const DotInstructions& dots,
+                                 ModuleLines* lines)
+    : c_(function, nest, plan, half, dots, lines), questions_(c_, amx_, plan.long_loops) {
   bodies_.use(folds_);
 }
 
@@ -71,10 +74,12 @@ void FunctionEmitter::bind_parameters() {
 }
 
 void FunctionEmitter::run(const Entry& entry) {
+  if (entry.first < entry.last) c_.lines.begin(c_.function, c_.nest.body[entry.first]);
   c_.memory.begin(c_.function.getArg(0), c_.function.getArg(2), c_.function.getArg(3));
   bind_parameters();
   for (size_t i = entry.first; i < entry.last; ++i) {
     const nest::Statement& s = c_.nest.body[i];
+    c_.lines.at(s.span);
     if (amx_.begins_tiles(c_.nest.body, i)) amx_.configure_tiles(c_.nest.body, i);
     if (entry.parallel) {
       parallel_loop(std::get<nest::For>(s.what));
@@ -111,13 +116,14 @@ void FunctionEmitter::block(const nest::Block& statements) {
     }
     checkpoint();
     size_t components = stores_.components_from(statements, i);
-    if (components > 0 && stores_.store_together(statements, i, components)) {
-      i += components;
-      continue;
-    }
-    if (amx_.begins_tiles(statements, i)) amx_.configure_tiles(statements, i);
-    std::visit([&](const auto& what) { statement(what); }, statements[i].what);
-    ++i;
+    c_.lines.within(statements[i].span, [&] {
+      if (components == 0 || !stores_.store_together(statements, i, components)) {
+        components = 1;
+        if (amx_.begins_tiles(statements, i)) amx_.configure_tiles(statements, i);
+        std::visit([&](const auto& what) { statement(what); }, statements[i].what);
+      }
+    });
+    i += components;
   }
 }
 

@@ -31,7 +31,7 @@ void emit_module(llvm::Module& module, const nest::Nest& nest, const Plan& plan,
 class FunctionEmitter {
  public:
   FunctionEmitter(llvm::Function& function, const nest::Nest& nest, const Plan& plan,
-                  HalfConversion half, const DotInstructions& dots);
+                  HalfConversion half, const DotInstructions& dots, ModuleLines* lines);
   void run(const Entry& entry);
   int64_t statements() const { return statements_; }
 

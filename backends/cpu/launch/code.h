@@ -55,6 +55,7 @@ class CpuCode : public Code {
   int64_t iterations() const override;
   void run_iterations(std::span<void* const> pointers, int64_t begin, int64_t end) const override;
   std::vector<CodeSymbol> symbols() const;
+  std::string frames() const;
   void launch(std::span<void* const> pointers, std::span<const int64_t> parameters,
               const LaunchOptions& options) const;
 
@@ -75,6 +76,7 @@ class CpuCode : public Code {
     const ParallelFor* pool;
     bool is_over() const { return control != nullptr && control->is_over(); }
   };
+  std::vector<uint64_t> addresses() const;  // of the entries
   void run_entries(const Call& call) const;
   void run_parallel(const EntryPoint& entry, const Call& call) const;
   void run_doacross(const EntryPoint* entries, const Call& call) const;

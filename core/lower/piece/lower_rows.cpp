@@ -7,6 +7,7 @@
 #include "core/kernel/rows.h"
 #include "core/kernel/stream.h"
 #include "core/lower/piece/lowering.h"
+#include "core/nest/source_lines.h"
 #include "core/schedule/cost/piece/piece_model.h"
 
 namespace tile::lowering {
@@ -107,12 +108,17 @@ nest::Block lower_rows(Frame& frame, const Schedule& schedule) {
       at.push_back(s.at[u]);
       frame.row_begin.push_back(tidy(at.back().begin()));
     }
-    for (PieceLowering& stage : lowerings) append(body, stage.loops().in_rows(at, schedule.shared));
+    for (PieceLowering& stage : lowerings) {
+      nest::Block own = stage.loops().in_rows(at, schedule.shared);
+      nest::give_span(own, stage.parts().context.contraction.span);
+      append(body, std::move(own));
+    }
     return body;
   };
   PieceLowering first(frame, 0, 0, schedule.stages[0][0]);
   append(out, first.loops().shared_loops(schedule.shared, row_names(rows.size(), lowerings),
                                          nanoseconds, std::move(shared)));
+  nest::give_span(out, stages[0].contraction.span);
   return out;
 }
 

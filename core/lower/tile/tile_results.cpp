@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/lower/launch/nest_builders.h"
+#include "core/nest/source_lines.h"
 
 namespace tile::lowering {
 
@@ -155,7 +156,10 @@ void TileResults::attached_results(Block& out, const Contraction& c, const State
           });
       return into.body.cast(into.body.cast(root, wide), type);
     };
-    store_made(out, c.outputs[o], s, std::move(made));
+    Block own;
+    store_made(own, c.outputs[o], s, std::move(made));
+    nest::give_span(own, c.span);
+    append(out, std::move(own));
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "core/ir/operation_cost.h"
 #include "core/nest/nest.h"
+#include "core/nest/source_lines.h"
 #include "core/nest/unused_loads.h"
 
 namespace tile::nest {
@@ -56,7 +57,7 @@ class LoopHoist {
  private:
   void inside(Block& block) {
     for (Statement& s : block) {
-      if (Store* store = std::get_if<Store>(&s.what)) hoist_from(*store);
+      if (Store* store = std::get_if<Store>(&s.what)) hoist_from(*store, s.span);
       For* f = std::get_if<For>(&s.what);
       if (f == nullptr || !runs(*f)) continue;
       bool unrolled = f->kind == LoopKind::unrolled && f->begin.is_constant();
@@ -120,7 +121,7 @@ class LoopHoist {
     return fragment(store.target) || std::any_of(store.loads.begin(), store.loads.end(), fragment);
   }
 
-  void hoist_from(Store& store) {
+  void hoist_from(Store& store, Span span) {
     if (is_of_fragments(store)) return;
     IdVector<NodeId, Known> known;
     for (const Node& node : store.body.nodes) known.push_back(known_of(node, store, known));
@@ -137,6 +138,7 @@ class LoopHoist {
     for (NodeId id : known.ids()) {
       if (wanted[id]) keep(store, id, known[id], kept);
     }
+    give_span(before_, span);
     if (!kept.empty()) replace(store, kept);
   }
 

@@ -21,6 +21,7 @@
 #include "core/nest/passes/taken.h"
 #include "core/nest/passes/versioning_conditions.h"
 #include "core/nest/passes/versioning_profit.h"
+#include "core/nest/source_lines.h"
 #include "core/simplify/simplify.h"
 
 namespace tile::nest {
@@ -95,14 +96,16 @@ class Partitioner {
     for (const Statement& s : statements) {
       if (!inside_region && is_tile_loop(s)) {
         Block one{s};
-        append(out, region(one, versioning_conditions(one, at_).open, false));
+        append(out, region(one, versioning_conditions(one, at_).open, false), s.span);
       } else {
-        std::visit([&](const auto& what) { append(out, statement(what, inside_region)); }, s.what);
+        std::visit([&](const auto& what) { append(out, statement(what, inside_region), s.span); },
+                   s.what);
       }
     }
     return out;
   }
-  static void append(Block& out, Block more) {
+  static void append(Block& out, Block more, Span span) {
+    give_span(more, span);
     std::move(more.begin(), more.end(), std::back_inserter(out));
   }
 

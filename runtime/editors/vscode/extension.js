@@ -7,7 +7,9 @@ let client;
 exports.activate = async () => {
   const command = workspace.getConfiguration("tile").get("server", "tile");
   const server = { command, args: ["lsp"] };
-  const documentSelector = ["tile", "mfg", "lift"].map((language) => ({ language }));
+  // Not for the other side of a comparison, say, which nobody edits.
+  const documentSelector = ["file", "untitled"].flatMap((scheme) =>
+    ["tile", "mfg", "lift"].map((language) => ({ scheme, language })));
   client = new LanguageClient("tile", "Tile JIT", server, { documentSelector });
   await client.start();
 };

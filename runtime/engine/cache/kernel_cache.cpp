@@ -7,6 +7,7 @@
 
 #include "backends/trace.h"
 #include "core/kernel/canonical.h"
+#include "core/nest/source_lines.h"
 #include "core/schedule/search/schedule_transfer.h"
 #include "core/support/control.h"
 #include "core/target/rates.h"
@@ -56,7 +57,7 @@ std::string KernelCache::identity(const Target& target) const {
 }
 
 std::string KernelCache::key_of(const nest::Nest& nest, const Target& target) const {
-  return identity(target) + "\n" + print(nest, true);
+  return identity(target) + "\n" + print(nest, true) + print_lines(nest);
 }
 
 bool KernelCache::reads_disk() const {

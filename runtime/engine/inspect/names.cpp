@@ -10,13 +10,14 @@ namespace tile {
 namespace {
 
 // The code's functions, numbered where there are several; a GPU's code has none here.
-void tell(const Code& code, const std::string& name, const SourceLine& line,
+void tell(const std::shared_ptr<const Code>& code, const std::string& name, const SourceLine& line,
           const std::vector<int>& others) {
-  std::vector<cpu::CodeSymbol> symbols = cpu::code_symbols(code);
+  std::vector<cpu::CodeSymbol> symbols = cpu::code_symbols(*code);
+  std::string frames = gdb::is_on() ? cpu::code_frames(*code) : "";
   for (size_t i = 0; i < symbols.size(); ++i) {
     std::string own = symbols.size() == 1 ? name : name + " (" + std::to_string(i + 1) + ")";
     if (perf::is_on()) perf::tell(symbols[i], own, line);
-    if (gdb::is_on()) gdb::tell(symbols[i], own, line, others);
+    if (gdb::is_on()) gdb::tell({own, line, symbols[i], others, frames}, code);
   }
 }
 
@@ -52,14 +53,19 @@ std::string name_of(const Executable& e, const Launch& launch) {
   return line.file + ":" + std::to_string(line.number) + " " + name_of(launch);
 }
 
+void tell_names(const Executable& e, const Launch& launch, const std::shared_ptr<const Code>& code,
+                const std::string& how) {
+  if (!perf::is_on() && !gdb::is_on()) return;
+  SourceLine line = line_of(e, launch);
+  tell(code, name_of(e, launch) + how, line, other_lines(e, launch, line.number));
+}
+
 void tell_names(const Executable& e) {
   if (!perf::is_on() && !gdb::is_on()) return;
   for (const Launch& launch : e.launches) {
-    std::string name = name_of(e, launch);
-    SourceLine line = line_of(e, launch);
-    if (launch.code) tell(*launch.code, name, line, other_lines(e, launch, line.number));
+    if (launch.code) tell_names(e, launch, launch.code, "");
     for (const PrepackedCopy& p : launch.prepared) {
-      if (p.code) tell(*p.code, name + " packing", line, {});
+      if (p.code) tell(p.code, name_of(e, launch) + " packing", line_of(e, launch), {});
     }
   }
 }

@@ -23,5 +23,8 @@ std::string name_of(const Executable& executable, const Launch& launch);
 
 // Tells perf and gdb of the code of all launches, where they are asked for.
 void tell_names(const Executable& executable);
+// The same of other code that does what a launch does, named "softmax.tile:5 P in blocks".
+void tell_names(const Executable& executable, const Launch& launch,
+                const std::shared_ptr<const Code>& code, const std::string& how);
 
 }  // namespace tile

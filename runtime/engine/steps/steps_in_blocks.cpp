@@ -10,6 +10,7 @@
 #include "core/schedule/cost/estimate.h"
 #include "core/schedule/space/grid_schedule.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/inspect/names.h"
 
 namespace tile {
 namespace {
@@ -229,6 +230,7 @@ std::vector<LaunchInBlocks> with_code(const Executable& step, std::vector<GridLa
     for (nest::Buffer& b : grids[k].nest.buffers) b.read_soon = b.written;
     launch.nest = std::move(grids[k].nest);
     make_code(step, launch);
+    tell_names(step, step.launches[k], launch.code, " in blocks");
     launches.push_back({launch.code, launch.key, turns[k], std::move(grids[k].made.schedule)});
   }
   return launches;
