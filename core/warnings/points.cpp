@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "core/lattice/lattice.h"
+#include "core/support/checked.h"
 #include "core/warnings/checks.h"
 
 namespace tile::warnings {
@@ -166,7 +167,11 @@ void check_points(const Checked& checked, Warnings& list) {
   // Over an empty tensor nothing is a surprise.
   bool all = std::all_of(piece.stores.begin(), piece.stores.end(), has_elements) &&
              std::all_of(piece.loads.begin(), piece.loads.end(), has_elements);
-  if (all) Points(checked).check(list);
+  if (!all) return;
+  try {
+    Points(checked).check(list);
+  } catch (const Overflow&) {  // numbers that the lattice cannot hold: nothing is known
+  }
 }
 
 }  // namespace tile::warnings

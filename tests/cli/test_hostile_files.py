@@ -173,6 +173,11 @@ class Hostile(unittest.TestCase):
         self.write("many.tile", "function (A[N]) -> (O) { O[i: N] = +(A[i])" + ", i < N" * 100_000 + "; }\n")
         self.assertIn("outputs O", self.tile("check", "many.tile", "--shape", "A=3"))
 
+    def test_indices_of_large_numbers(self):
+        self.write("large.tile", f"function (A[N]) -> (O) {{ O[i: N] = +(A[i / {2**63 - 1}]); }}\n")
+        for command in ("check", "large.tile", "--shape", "A=3"), ("run", "large.tile", "--in", "A=iota:3"):
+            self.assertIn("large.tile:1:26: compile error [overflow]: the indices of O", self.refused(*command))
+
     def test_records(self):
         for name, words in self.odd_files(".jsonl").items():
             others = (["list", name], ["import", name], ["verify", name]) if name == "folder.jsonl" else ()

@@ -3,6 +3,7 @@
 #include "core/passes/normalize/normalize.h"
 #include "core/passes/normalize/plain_piece.h"
 #include "core/passes/normalize/substitution.h"
+#include "core/support/checked.h"
 
 namespace tile {
 namespace {
@@ -38,7 +39,13 @@ void reduce(BoundProgram& program, const Target&) {
   for (BoundStatement& statement : program.statements) {
     Contraction* c = std::get_if<Contraction>(&statement);
     if (c == nullptr || c->normalized) continue;
-    std::erase_if(c->pieces, [](Piece& piece) { return !reduce_piece(piece); });
+    try {
+      std::erase_if(c->pieces, [](Piece& piece) { return !reduce_piece(piece); });
+    } catch (const Overflow&) {
+      fail(Stage::compile, "overflow", c->span,
+           "the indices of " + program.tensors[c->outputs[0]].name +
+               " need numbers of more than 64 bits as whole numbers");
+    }
   }
 }
 
