@@ -12,8 +12,8 @@ namespace tile {
 void straighten_bands(BoundProgram& program, const Target& target);
 // On a GPU, sums of scores times what another result sums up, too, become sums of that result.
 void exchange_sums(BoundProgram& program, const Target& target);
-// On a GPU, a factor in f32 of terms that are rounded to the other one's narrow type is rounded to
-// it instead, so that tensor cores multiply both.
+// On a GPU, a factor in f32 of terms that are rounded to the other factor's bf16 is rounded to it
+// instead, so that tensor cores multiply both.
 void round_factors(BoundProgram& program, const Target& target);
 // On a GPU, users of products of rows and columns (scores) that no one kernel makes get scores of
 // their own, which their kernels compute again block by block, so that none are stored.

@@ -1,8 +1,9 @@
-// Terms x * y of a sum, x an f32 and y a narrow float, that are rounded to y's type: gradients of
-// products whose narrow factors the text widens, while what they are multiplied by stays f32. Where
-// x is rounded instead, the bound of the term's error is the same, |x y| times half a unit in the
-// last place, and both factors are of the type that tensor cores multiply. The rounded tensor is
-// made once for all of its readers, where its maker has the values at hand.
+// Terms x * y of a sum, x an f32 and y a bf16, that are rounded to bf16: gradients of products
+// whose factors the text widens, while what they are multiplied by stays f32. Where x is rounded
+// instead, the bound of the term's error is the same, |x y| times half a unit in the last place,
+// and both factors are of the type that tensor cores multiply. Not so of f16, whose exponents are
+// fewer: x may be too large or too small for it where x * y is not. The rounded tensor is made once
+// for all of its readers, where its maker has the values at hand.
 #include <algorithm>
 #include <map>
 
@@ -43,8 +44,9 @@ class Rounding {
     const Node &wide = piece.body[factors->rounded], &narrow = piece.body[factors->exact];
     bool loads = wide.kind == NodeKind::load && narrow.kind == NodeKind::load &&
                  wide.slot != narrow.slot && wide.args.empty() && narrow.args.empty();
-    if (!loads || tensor_core_rate(narrow.type, target_) <= 0 || !is_matrix_product(piece)) return;
-    DType type = narrow.type;
+    constexpr DType type = DType::bf16;
+    bool multiplied = narrow.type == type && tensor_core_rate(type, target_) > 0;
+    if (!loads || !multiplied || !is_matrix_product(piece)) return;
     piece.loads[wide.slot] = rounded(piece.loads[wide.slot], type, made);
     Body body;
     NodeId x = body.cast(body.load(0, type), DType::f32),

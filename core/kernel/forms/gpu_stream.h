@@ -64,7 +64,8 @@ std::optional<StreamForm> stream_form(const Kernel& kernel);
 // The two factors of type f16 or bf16 whose product, exact in f32, the body is.
 std::optional<std::pair<NodeId, NodeId>> narrow_product(const Body& body);
 // A factor of f16 or bf16 and one of f32, where the body is their product rounded to that type. The
-// other may be rounded instead: the bound of the term's error is the same.
+// other may be rounded instead: the bound of the term's error is the same, as long as the type has
+// its exponent.
 struct Factors {
   NodeId exact, rounded;
 };

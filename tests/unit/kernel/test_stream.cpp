@@ -228,6 +228,51 @@ TEST(Stream, CausalConditions) {
   expect_reference(conditional_attention(", s - 2 * t + 2 < S + 2"), plain_inputs(40, 20), 24);
   expect_reference(conditional_attention(", t - s < T"), plain_inputs(17, 25), 24);
 }
+// The scores have the condition, too, and are zero elsewhere: what is made of them cell by cell is
+// made where the kernel has them.
+std::string attention_with_gaps(const std::string& scaled) {
+  return "function (Q[S, D], K[T, D], V[T, C]) -> (O) {"
+         " L[s, t: S, T] = +(Q[s, d] * K[t, d]), s - t < S; Z = " +
+         scaled +
+         "; Top[s, 0: S, 1] = >(Z[s, t]), s - t < S; E = exp(Z - Top);"
+         " Sum[s, 0: S, 1] = +(E[s, t]), s - t < S; P = E / Sum;"
+         " O[s, c: S, C] = +(P[s, t] * V[t, c]), s - t < S; }";
+}
+TEST(Stream, ScoresUnderAConditionAreMadeWithWhatFollows) {
+  for (const char* scaled : {"L * 0.5", "L / 3.0", "2.0 * tanh(L / 5.0)", "L / 3.0 + L * L"}) {
+    SCOPED_TRACE(scaled);
+    for (int64_t n : {2, 21, 37}) {
+      expect_reference(attention_with_gaps(scaled), plain_inputs(n, n), 16);
+    }
+  }
+  expect_reference(attention_with_gaps("L / 3.0"), plain_inputs(19, 19, DType::bf16), 16, 0.05);
+}
+// Others read the zeros between them.
+TEST(Stream, ScoresThatOthersReadKeepTheirGaps) {
+  std::string text = attention_with_gaps("L / 3.0");
+  for (const char* read : {"N[t: T] = +(L[s, t])", "N[t: T] = +(Z[s, t] * Z[s, t])", "N = Z"}) {
+    SCOPED_TRACE(read);
+    std::string more = text;
+    more.replace(more.find("(O)"), 3, "(O, N)");
+    more.replace(more.rfind("}"), 1, std::string(read) + "; }");
+    expect_reference(more, plain_inputs(21, 21), 8, 1e-5, 0);
+  }
+}
+// Masks of keys, and values that distances name.
+TEST(Stream, TermsOfMasksAndTables) {
+  std::vector<HostTensor> inputs = plain_inputs(11, 17);
+  inputs.push_back(noise(DType::f32, {27}, 4));
+  auto terms = [](const std::string& made, const std::string& scores) {
+    return "function (Q[S, D], K[T, D], V[T, C], R[W]) -> (O) {"
+           " L[s, t: S, T] = +(Q[s, d] * K[t, d]); " +
+           made + "; Z = " + scores +
+           "; Top[s, 0: S, 1] = >(Z[s, t]); E = exp(Z - Top); Sum[s, 0: S, 1] = +(E[s, t]);"
+           " P = E / Sum; O[s, c: S, C] = +(P[s, t] * V[t, c]); }";
+  };
+  expect_reference(terms("M[s, t: S, T] = =(R[s - t + T - 1])", "L + M"), inputs, 16);
+  expect_reference(terms("M[0, t: 1, T] = =(t < 12 && R[t] < 1.0)", "M ? L : -1e30"), inputs, 16);
+  expect_reference(terms("M[s, t: S, T] = =(t - s >= 3 && t >= 2)", "M ? -1e30 : L"), inputs, 16);
+}
 TEST(Stream, WhatAQueryDoesNotSeeIsNotRead) {
   std::vector<HostTensor> inputs = plain_inputs(29, 29);
   inputs[1].set(20 * 4, real_scalar(kNan, DType::f32));  // seen by queries from 20 on
@@ -235,6 +280,7 @@ TEST(Stream, WhatAQueryDoesNotSeeIsNotRead) {
   inputs[2].set(7 * 3 + 1, real_scalar(kNan, DType::f32));
   inputs[1].set(9 * 4 + 2, real_scalar(-kInf, DType::f32));
   expect_reference(conditional_attention(", s - t < S"), inputs, 40);
+  expect_reference(attention_with_gaps("L / 3.0"), inputs, 40);
 }
 
 // Blocks of keys behind all queries of a block are not visited: the loop over them ends early.
