@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "core/ir/analysis/evaluate_body.h"
 #include "core/ir/bound.h"
-#include "core/ir/evaluate_body.h"
 #include "core/ir/scalar.h"
 
 namespace tile {

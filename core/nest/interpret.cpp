@@ -6,7 +6,7 @@
 #include <map>
 #include <memory>
 
-#include "core/ir/evaluate_body.h"
+#include "core/ir/analysis/evaluate_body.h"
 #include "core/nest/launch_extent.h"
 #include "core/nest/races.h"
 

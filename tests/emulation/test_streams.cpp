@@ -49,6 +49,43 @@ Shapes shapes(DType type, int64_t rows, int64_t columns, int64_t depth, int64_t 
   return {{type, {2, rows, depth}}, {type, {2, columns, depth}}, {type, {2, columns, values}}};
 }
 
+// The scores have the condition, too.
+std::string with_gaps() {
+  std::string text = attention(kNarrow, ", s - t < S");
+  return text.replace(text.find(kNarrow + ");"), kNarrow.size() + 2, kNarrow + "), s - t < S;");
+}
+
+// Scores that are divided or capped under a condition; masks and biases that are statements.
+std::vector<Attention> attentions_of_other_terms() {
+  std::string divided = with_gaps(), capped = divided;
+  divided.replace(divided.find("as_float(L, 32) * 0.25"), 22, "as_float(L, 32) / 4.0");
+  capped.replace(capped.find("as_float(L, 32) * 0.25"), 22, "5.0 * tanh(as_float(L, 32) / 20.0)");
+  auto masked_by = [](const std::string& input, const std::string& statement,
+                      const std::string& scores) {
+    std::string text = attention(kWide, "");
+    text.replace(text.find("V[B, T, C]"), 10, "V[B, T, C]" + input);
+    text.replace(text.find("as_float(L, 32) * 0.25"), 22, scores);
+    return text.replace(text.find("  Z = "), 0, "  " + statement + ";\n");
+  };
+  std::string lengths = masked_by(", N[B]", "M[b, 0, t: B, 1, T] = =(t < 40 + N[b])",
+                                  "(M ? as_float(L, 32) * 0.25 : -1e30)");
+  std::string far = masked_by("", "M[s, t: S, T] = =(s - t >= 20 && t >= 4)",
+                              "(M ? -1e30 : as_float(L, 32) * 0.25)");
+  std::string table =
+      masked_by(", R[W]", "M[s, t: S, T] = =(R[s - t + T - 1])", "as_float(L, 32) * 0.25 + M");
+  auto with = [](Shapes list, DType type, Shape shape) {
+    list.emplace_back(type, std::move(shape));
+    return list;
+  };
+  return {
+      {"gaps_divided", divided, shapes(DType::bf16, 65, 65, 24, 40), true},
+      {"gaps_capped", capped, shapes(DType::bf16, 70, 70, 32, 32), true},
+      {"lengths", lengths, with(shapes(DType::bf16, 70, 90, 32, 32), DType::i32, {2}), false, 1},
+      {"far_columns", far, shapes(DType::bf16, 70, 70, 32, 32)},
+      {"relative_table", table, with(shapes(DType::bf16, 70, 90, 32, 32), DType::f32, {159})},
+  };
+}
+
 std::vector<Attention> attentions() {
   std::string bias = attention(kWide, "");
   bias.replace(bias.find("V[B, T, C]"), 10, "V[B, T, C], M[S, T]");
@@ -71,36 +108,10 @@ std::vector<Attention> attentions() {
       "  Top[g, r, s, 0: G, R, S, 1] = >(L[g, r, s, t]);\n  E = exp(L - Top);\n"
       "  Sum[g, r, s, 0: G, R, S, 1] = +(E[g, r, s, t]);\n  P = as_bf16(E / Sum);\n"
       "  O[g, r, s, c: G, R, S, C] = +(P[g, r, s, t] * V[g, t, c]);\n}\n";
-  std::string gaps = attention(kNarrow, ", s - t < S");
-  gaps.replace(gaps.find(kNarrow + ");"), kNarrow.size() + 2, kNarrow + "), s - t < S;");
-  std::string divided = gaps, capped = gaps;
-  divided.replace(divided.find("as_float(L, 32) * 0.25"), 22, "as_float(L, 32) / 4.0");
-  capped.replace(capped.find("as_float(L, 32) * 0.25"), 22, "5.0 * tanh(as_float(L, 32) / 20.0)");
-  // Masks and biases as statements of their own.
-  auto masked_by = [](const std::string& input, const std::string& statement,
-                      const std::string& scores) {
-    std::string text = attention(kWide, "");
-    text.replace(text.find("V[B, T, C]"), 10, "V[B, T, C]" + input);
-    text.replace(text.find("as_float(L, 32) * 0.25"), 22, scores);
-    return text.replace(text.find("  Z = "), 0, "  " + statement + ";\n");
-  };
-  std::string lengths = masked_by(", N[B]", "M[b, 0, t: B, 1, T] = =(t < 40 + N[b])",
-                                  "(M ? as_float(L, 32) * 0.25 : -1e30)");
-  std::string far = masked_by("", "M[s, t: S, T] = =(s - t >= 20 && t >= 4)",
-                              "(M ? -1e30 : as_float(L, 32) * 0.25)");
-  std::string table =
-      masked_by(", R[W]", "M[s, t: S, T] = =(R[s - t + T - 1])", "as_float(L, 32) * 0.25 + M");
-  auto with = [](Shapes list, DType type, Shape shape) {
-    list.emplace_back(type, std::move(shape));
-    return list;
-  };
-  return {
+  std::string gaps = with_gaps();
+  std::vector<Attention> all = attentions_of_other_terms();
+  std::vector<Attention> more = {
       {"full", attention(kWide, ""), shapes(DType::bf16, 70, 90, 32, 32)},
-      {"gaps_divided", divided, shapes(DType::bf16, 65, 65, 24, 40), true},
-      {"gaps_capped", capped, shapes(DType::bf16, 70, 70, 32, 32), true},
-      {"lengths", lengths, with(shapes(DType::bf16, 70, 90, 32, 32), DType::i32, {2}), false, 1},
-      {"far_columns", far, shapes(DType::bf16, 70, 70, 32, 32)},
-      {"relative_table", table, with(shapes(DType::bf16, 70, 90, 32, 32), DType::f32, {159})},
       {"rounded_scores", attention(kNarrow, ""), shapes(DType::bf16, 33, 65, 17, 31)},
       {"f16", attention(kWide, "", "as_float(E / Sum, 16)"), shapes(DType::f16, 130, 40, 64, 72)},
       {"causal", attention(kWide, ", s - t < S"), shapes(DType::bf16, 150, 150, 16, 16), true},
@@ -125,6 +136,8 @@ std::vector<Attention> attentions() {
        grouped,
        {{DType::bf16, {2, 3, 66, 32}}, {DType::bf16, {2, 34, 32}}, {DType::bf16, {2, 34, 32}}}},
   };
+  all.insert(all.begin(), more.begin(), more.end());
+  return all;
 }
 
 RandomCase drawn(const Attention& a) {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/ir/evaluate_body.h"
+#include "core/ir/analysis/evaluate_body.h"
 #include "core/passes/normalize/normalize.h"
 #include "core/support/checked.h"
 

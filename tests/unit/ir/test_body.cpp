@@ -1,8 +1,8 @@
 // Builders of scalar bodies, grafting and tidying.
 #include <gtest/gtest.h>
 
+#include "core/ir/analysis/evaluate_body.h"
 #include "core/ir/body.h"
-#include "core/ir/evaluate_body.h"
 #include "core/ir/text.h"
 
 namespace tile {

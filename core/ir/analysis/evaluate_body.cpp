@@ -1,4 +1,4 @@
-#include "core/ir/evaluate_body.h"
+#include "core/ir/analysis/evaluate_body.h"
 
 #include <array>
 #include <utility>
