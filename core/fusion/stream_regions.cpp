@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/fusion/step_order.h"
+#include "core/ir/analysis/accesses.h"
 #include "core/ir/analysis/uses.h"
 #include "core/kernel/forms/gpu_stream.h"
 #include "core/kernel/forms/stream_pattern.h"
@@ -15,10 +16,6 @@
 namespace tile::stream {
 namespace {
 
-bool moves(const Access& access, size_t u) {
-  return std::any_of(access.index.begin(), access.index.end(),
-                     [&](const Index& i) { return !i.affine.coefficient(u).is_zero(); });
-}
 bool reduces(const Piece& piece) { return piece.parallel_dims < piece.box.size(); }
 
 // Iterators of a kernel's stages as those of its first one, with which all of them share cells.
@@ -133,9 +130,9 @@ class RegionFinder {
     for (size_t u = 0; u < p.box.size(); ++u) {
       if (p.box[u] == 1) continue;
       bool cell = !sums || std::any_of(p.loads.begin(), p.loads.end(), [&](const Access& a) {
-        return cells_.contains(a.tensor) && moves(a, u);
+        return cells_.contains(a.tensor) && moves_with(a, u);
       });
-      if (cell != moves(access, u)) return false;
+      if (cell != moves_with(access, u)) return false;
     }
     return true;
   }
@@ -299,7 +296,7 @@ bool makes_scores(const Contraction& c, const BoundTensors& tensors) {
   bool rows = false, columns = false;
   for (size_t u = 0; u < p.parallel_dims; ++u) {
     if (p.box[u] == 1) continue;
-    bool in_a = moves(p.loads[a.slot], u), in_b = moves(p.loads[b.slot], u);
+    bool in_a = moves_with(p.loads[a.slot], u), in_b = moves_with(p.loads[b.slot], u);
     rows = rows || (in_a && !in_b);
     columns = columns || (in_b && !in_a);
   }

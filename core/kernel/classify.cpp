@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/ir/analysis/accesses.h"
 #include "core/kernel/kernel.h"
 
 namespace tile {
@@ -28,11 +29,6 @@ LoadPair multiplied_loads(const Body& body) {
   const Node& b = body[uncast(body, root.args[1])];
   if (a.kind != NodeKind::load || b.kind != NodeKind::load || a.slot == b.slot) return std::nullopt;
   return std::pair(std::min(a.slot, b.slot), std::max(a.slot, b.slot));
-}
-
-bool uses(const Access& access, size_t u) {
-  return std::any_of(access.index.begin(), access.index.end(),
-                     [&](const Index& i) { return !i.affine.coefficient(u).is_zero(); });
 }
 
 // An index expression that moves with both the reduction and a parallel dimension: the taps of a
@@ -63,16 +59,16 @@ bool bounded_by_parallel_dim(const Piece& piece, size_t reduction) {
 
 Role parallel_dim_role(const Piece& piece, const LoadPair& product, size_t u) {
   size_t in = 0;
-  for (const Access& a : piece.loads) in += uses(a, u) ? 1 : 0;
+  for (const Access& a : piece.loads) in += moves_with(a, u) ? 1 : 0;
   if (in == 0) return Role::outer;
   if (!product || in == piece.loads.size()) return Role::batch;
-  return uses(piece.loads[product->first], u) ? Role::m : Role::n;
+  return moves_with(piece.loads[product->first], u) ? Role::m : Role::n;
 }
 
 Role reduction_role(const Piece& piece, const LoadPair& product, size_t u) {
   if (shares_index(piece, u)) return Role::window;
-  bool both =
-      product && uses(piece.loads[product->first], u) && uses(piece.loads[product->second], u);
+  bool both = product && moves_with(piece.loads[product->first], u) &&
+              moves_with(piece.loads[product->second], u);
   return both ? Role::k : Role::reduction;
 }
 

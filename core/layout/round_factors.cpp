@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/ir/analysis/accesses.h"
 #include "core/ir/analysis/matrix_types.h"
 #include "core/ir/analysis/uses.h"
 #include "core/kernel/forms/gpu_stream.h"
@@ -59,15 +60,11 @@ class Rounding {
   static bool is_matrix_product(const Piece& piece) {
     int64_t rows = 1, columns = 1, terms = 1;
     for (size_t u = 0; u < piece.box.size(); ++u) {
-      bool a = moves(piece.loads[0], u), b = moves(piece.loads[1], u);
+      bool a = moves_with(piece.loads[0], u), b = moves_with(piece.loads[1], u);
       if (u >= piece.parallel_dims && a && b) terms *= piece.box[u];
       if (u < piece.parallel_dims && a != b) (a ? rows : columns) *= piece.box[u];
     }
     return std::min({rows, columns, terms}) >= kLeastExtent && point_count(piece) >= kLeastPoints;
-  }
-  static bool moves(const Access& access, size_t u) {
-    return std::any_of(access.index.begin(), access.index.end(),
-                       [&](const Index& i) { return !i.affine.coefficient(u).is_zero(); });
   }
 
   // The access through the tensor's copy of that type.

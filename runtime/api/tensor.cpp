@@ -1,5 +1,6 @@
 #include <cstddef>
 
+#include "core/support/rank_limit.h"
 #include "runtime/api/handles.h"
 #include "runtime/engine/constants.h"
 #include "runtime/engine/engine.h"
@@ -7,8 +8,6 @@
 
 namespace tile::api {
 namespace {
-
-constexpr int kRankLimit = 64;
 
 DType dtype_of(const DLDataType& type, const Argument& argument) {
   if (std::optional<DType> known = tile::dtype_of(type)) return *known;
@@ -49,7 +48,8 @@ TensorView view_of(const DLTensor* tensor, const Argument& argument, bool needs_
   } else if (tensor->device.device_type != kDLCPU && tensor->device.device_type != kDLCUDAHost) {
     bad("is neither in host memory nor on a CUDA device");
   }
-  if (tensor->ndim < 0 || tensor->ndim > kRankLimit) bad("has a rank outside [0, 64]");
+  if (tensor->ndim < 0 || tensor->ndim > static_cast<int>(kMostDimensions))
+    bad("has a rank outside [0, 64]");
   if (tensor->ndim > 0 && tensor->shape == nullptr) bad("has no shape");
   TensorView view;
   view.memory = memory;

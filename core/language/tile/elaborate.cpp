@@ -25,10 +25,10 @@ Program Elaborator::program() {
 
 void Elaborator::inputs() {
   for (const InputSyntax& input : syntax_.inputs) {
-    if (input.dims.size() > kMaxRank) {
+    if (input.dims.size() > kMostDimensions) {
       fail(Stage::parse, "limit", input.name.span,
            "input '" + std::string(input.name.text) + "' has more than " +
-               std::to_string(kMaxRank) + " dimensions");
+               std::to_string(kMostDimensions) + " dimensions");
     }
     auto id = TensorId(out_.tensors.size());
     Tensor tensor;
@@ -118,9 +118,10 @@ void Elaborator::check_out_ranks(const ContractionSyntax& s, std::string_view na
          "the output " + tensor + " has " + count(s.index.size(), "index", "indices") + " but " +
              count(s.size.size(), "size", "sizes"));
   }
-  if (s.index.size() > kMaxRank) {
+  if (s.index.size() > kMostDimensions) {
     fail(Stage::parse, "limit", s.out_span,
-         "the output " + tensor + " has more than " + std::to_string(kMaxRank) + " dimensions");
+         "the output " + tensor + " has more than " + std::to_string(kMostDimensions) +
+             " dimensions");
   }
 }
 

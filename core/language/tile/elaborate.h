@@ -16,10 +16,9 @@
 #include "core/ir/program.h"
 #include "core/language/tile/names.h"
 #include "core/language/tile/syntax.h"
+#include "core/support/rank_limit.h"
 
 namespace tile {
-
-inline constexpr size_t kMaxRank = 64;
 
 // A body under construction, and what may stand in it.
 struct ScalarScope {

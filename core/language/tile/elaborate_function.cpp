@@ -20,7 +20,7 @@ Signature signature_of(Function function) {
     case Function::reshape:
     case Function::transpose:
     case Function::prng_uniform:
-      return {.most_sizes = kMaxRank};
+      return {.most_sizes = kMostDimensions};
     case Function::gather:
     case Function::sum_to:
     case Function::reshape_like:

@@ -170,9 +170,9 @@ NodeId Elaborator::scalar_access(ScalarScope& scope, const Syntax& node) {
          "tensor '" + name + "' has " + std::to_string(tensor.rank) + " dimensions but " +
              quoted(node.span) + " gives " + std::to_string(node.args.size()) + " indices");
   }
-  if (node.args.size() > kMaxRank) {
+  if (node.args.size() > kMostDimensions) {
     fail(Stage::parse, "limit", node.span,
-         "an access has more than " + std::to_string(kMaxRank) + " indices");
+         "an access has more than " + std::to_string(kMostDimensions) + " indices");
   }
   SymbolicAccess access;
   access.tensor = tensor.tensor;

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "core/support/checked.h"
+#include "core/support/rank_limit.h"
 
 namespace tile {
 namespace {
@@ -275,7 +276,6 @@ Expr BindContext::with_sizes(const Expr& e, const std::vector<std::string>& indi
 }
 
 void BindContext::declare(TensorId id, DType type, Shape shape, Span span) {
-  constexpr size_t kMostDimensions = 64;  // those of the languages and of the C interface
   if (shape.size() > kMostDimensions) {
     fail(Stage::bind, "limit", span,
          name(id) + " has " + std::to_string(shape.size()) + " dimensions, more than " +

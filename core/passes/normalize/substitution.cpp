@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/ir/analysis/accesses.h"
+
 namespace tile {
 namespace {
 
@@ -103,20 +105,7 @@ int position_of(std::vector<Access>& loads, Access access) {
   return static_cast<int>(loads.size()) - 1;
 }
 
-void drop_unused_loads(Piece& piece) {
-  std::vector<int> renumbered(piece.loads.size(), -1);
-  std::vector<Access> kept;
-  change_nodes(piece.body, [&](Node& node) {
-    if (node.kind != NodeKind::load) return;
-    int& to = renumbered[node.slot];
-    if (to < 0) {
-      to = static_cast<int>(kept.size());
-      kept.push_back(piece.loads[node.slot]);
-    }
-    node.slot = to;
-  });
-  piece.loads = std::move(kept);
-}
+void drop_unused_loads(Piece& piece) { drop_unread(piece.body, piece.loads); }
 
 lattice::System system_of(const Piece& piece) {
   lattice::System system;

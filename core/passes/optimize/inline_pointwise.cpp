@@ -2,6 +2,7 @@
 #include <map>
 #include <set>
 
+#include "core/ir/analysis/accesses.h"
 #include "core/ir/analysis/integer_range.h"
 #include "core/ir/analysis/uses.h"
 #include "core/ir/operation_cost.h"
@@ -78,13 +79,6 @@ Needs largest_needs(const Body& body) {
   return most;
 }
 
-// Whether an index of the access names the iterator.
-bool names(const Access& access, IteratorId iterator) {
-  return std::any_of(access.index.begin(), access.index.end(), [&](const Index& index) {
-    return !index.affine.coefficient(iterator.index()).is_zero();
-  });
-}
-
 // By iterator, whether it changes the node's value; those of the node's arguments are known.
 std::vector<bool> moved_by(const Piece& piece, const Node& node,
                            const IdVector<NodeId, std::vector<bool>>& known) {
@@ -95,7 +89,7 @@ std::vector<bool> moved_by(const Piece& piece, const Node& node,
   for (IteratorId u : piece.box.ids()) {
     size_t i = u.index();
     if (node.kind == NodeKind::index) moved[i] = node.slot == i;
-    if (node.kind == NodeKind::load) moved[i] = names(piece.loads[node.slot], u);
+    if (node.kind == NodeKind::load) moved[i] = moves_with(piece.loads[node.slot], i);
     for (NodeId arg : node.args) moved[i] = moved[i] || known[arg][i];
   }
   return moved;
@@ -329,7 +323,7 @@ class Inliner {
       Access moved = composed(inner, producer, load);
       bool reduced = false, kept = false;
       for (IteratorId u : piece.box.ids()) {
-        if (names(moved, u)) (piece.is_parallel(u) ? kept : reduced) = true;
+        if (moves_with(moved, u.index())) (piece.is_parallel(u) ? kept : reduced) = true;
       }
       of_rows += reduced && !kept ? 1 : 0;
     }
