@@ -289,7 +289,7 @@ bool makes_scores(const Contraction& c, const BoundTensors& tensors) {
   if (!sum) return false;
   const Piece& p = c.pieces[0];
   if (p.box.size() != p.parallel_dims + 1 || p.box.back() > gpu::kMostExtent) return false;
-  auto factors = gpu::narrow_product(p.body);
+  auto factors = gpu::score_product(p.body);
   if (!factors) return false;
   const Node &a = p.body[factors->first], &b = p.body[factors->second];
   if (a.kind != NodeKind::load || b.kind != NodeKind::load || a.slot == b.slot) return false;

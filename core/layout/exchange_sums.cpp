@@ -211,7 +211,7 @@ class Exchange {
     return false;
   }
   bool exchange_with(size_t user, size_t axis, const Product& term, const Place& x, size_t scores) {
-    auto factors = gpu::narrow_product(piece(scores).body);
+    auto factors = gpu::score_product(piece(scores).body);
     if (!factors || !has_conditions(user, scores)) return false;
     const Body& body = piece(scores).body;
     std::optional<Place> a = place_of(scores, piece(scores).loads[body[factors->first].slot]),

@@ -362,7 +362,7 @@ class Machine final : private Leaves {
       (load ? tile : other).set(load ? cell : at, (load ? other : tile).at(load ? at : cell));
     }
   }
-  // Of f64, or of bytes, whose sums wrap.
+  // Of f64 or f32 as they are, or of bytes, whose sums wrap.
   void multiply_exactly(const MatrixTile& m) {
     HostTensor& sum = memory(m.sum);
     const HostTensor& a = memory(m.a);
@@ -383,7 +383,7 @@ class Machine final : private Leaves {
   }
   void statement(const MatrixTile& m) {
     if (m.terms > 0) return multiply_parts(m);
-    if (memory(m.sum).type != DType::f32) return multiply_exactly(m);
+    if (memory(m.sum).type != DType::f32 || m.unrounded) return multiply_exactly(m);
     HostTensor& sum = memory(m.sum);
     std::vector<float> a_rest, b_rest;
     std::vector<float> a = operand(memory(m.a), a_rest), b = operand(memory(m.b), b_rest);

@@ -176,6 +176,7 @@ struct MatrixPart {
 // its own sign; else of f32, with exact products. If a and b are f32 both are first rounded to the
 // 10 fraction bits of tf32; `split` adds the products of each one's rounded value and what rounding
 // the other left, rounded likewise: a_rest and b_rest if given, which have the shapes of a and b.
+// With `unrounded` factors of f32 are multiplied as they are, by the threads themselves.
 //
 // With `terms` > 0, by tile registers of a CPU: a and b are parts of their buffers, k runs to
 // `terms`. Factors are bf16, their subnormals anything between themselves and zero, and summed in
@@ -188,6 +189,7 @@ struct MatrixTile {
   bool a_transposed = false;  // a is [k, i]
   bool b_transposed = false;  // b is [j, k]
   bool split = false;         // of f32
+  bool unrounded = false;     // of f32
   int64_t terms = 0;
   MatrixPart a_part, b_part;
   DType a_type = DType::none, b_type = DType::none;  // of the factors, where there are parts

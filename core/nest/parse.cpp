@@ -189,6 +189,7 @@ class Parser {
     m.b = buffer_reference();
     m.b_transposed = reader_.accept("transposed");
     m.split = reader_.accept("split");
+    m.unrounded = reader_.accept("unrounded");
     if (reader_.accept("rest")) {
       m.a_rest = buffer_reference();
       m.b_rest = buffer_reference();

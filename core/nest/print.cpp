@@ -186,6 +186,7 @@ class Printer {
          "matrix " + buffer_name(m.sum) + " " + buffer_name(m.a) +
              (m.a_transposed ? " transposed " : " ") + buffer_name(m.b) +
              (m.b_transposed ? " transposed" : "") + (m.split ? " split" : "") +
+             (m.unrounded ? " unrounded" : "") +
              (!m.a_rest.valid() ? ""
                                 : " rest " + buffer_name(m.a_rest) + " " + buffer_name(m.b_rest)) +
              (m.terms == 0

@@ -277,7 +277,7 @@ class Verifier {
     internal_check((a == m.a_type || a == DType::u32) && b == DType::u32 &&
                        m.terms % packed_factors(m.a_type) == 0,
                    "nest: factors that are not packed");
-    bool other = m.a_transposed || m.b_transposed || m.split || m.a_rest.valid();
+    bool other = m.a_transposed || m.b_transposed || m.split || m.unrounded || m.a_rest.valid();
     internal_check(!other, "nest: a product of tiles in another form");
   }
   void statement(const MatrixTile& m) {
@@ -293,7 +293,9 @@ class Verifier {
     internal_check(fits, "nest: matrices that do not fit");
     internal_check(sum.scope == Scope::fragment && tensor_cores_multiply(a.type, b.type, sum.type),
                    "nest: a matrix product of other types");
-    internal_check(!m.split || a.type == DType::f32, "nest: a split product that is not of f32");
+    internal_check(
+        (!m.split && !m.unrounded) || (a.type == DType::f32 && !(m.split && m.unrounded)),
+        "nest: a product with or without rounded factors that are not f32");
     internal_check(m.a_rest.valid() == m.b_rest.valid() && (m.split || !m.a_rest.valid()),
                    "nest: half of what rounding leaves");
     if (m.a_rest.valid()) {

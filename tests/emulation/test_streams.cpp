@@ -140,6 +140,25 @@ std::vector<Attention> attentions() {
   return all;
 }
 
+// Without roundings to 16 bits: of inputs of f32, whose products threads make.
+std::string unrounded(std::string text) {
+  for (const auto& [rounded, exact] : {std::pair("as_bf16(", "("), {", 16)", ", 32)"}}) {
+    for (size_t at = text.find(rounded); at != std::string::npos; at = text.find(rounded)) {
+      text.replace(at, std::string(rounded).size(), exact);
+    }
+  }
+  return text;
+}
+
+std::vector<Attention> attentions_of_f32() {
+  std::vector<Attention> all = attentions();
+  for (Attention& a : all) {
+    a.text = unrounded(a.text);
+    for (auto& [type, shape] : a.inputs) type = is_float(type) ? DType::f32 : type;
+  }
+  return all;
+}
+
 RandomCase drawn(const Attention& a) {
   RandomCase c;
   c.text = a.text;
@@ -161,9 +180,21 @@ Target target_of(const std::string& architecture) {
   return target;
 }
 
+// So much faster than its memory that few scores are not stored either.
+Target fast_target_of(const std::string& architecture) {
+  Target target = target_of(architecture);
+  target.dram_bytes_per_ns /= 1000;
+  target.fma_per_ns *= 100;
+  return target;
+}
+
 std::string far(const EmulatedCase& c, const std::vector<HostTensor>& got) {
   // Two roundings to 8 bits, one of the weights and one of the result.
   return far_from_largest(c, got, [](DType) { return 0.012; });
+}
+
+std::string far_in_f32(const EmulatedCase& c, const std::vector<HostTensor>& got) {
+  return far_from_largest(c, got, [](DType) { return 1e-5; });
 }
 
 std::vector<Kernel> kernels(const Attention& a, const Target& target) {
@@ -192,6 +223,44 @@ TEST_P(Streams, EveryAttentionIsOneKernelAndAgrees) {
     ASSERT_EQ(cases.back().steps.size(), 1 + a.before);
   }
   expect_emulated(cases, target, far);
+}
+
+TEST_P(Streams, EveryAttentionOfF32IsOneKernelAndAgrees) {
+  Target target = fast_target_of(GetParam());
+  std::vector<EmulatedCase> cases;
+  for (const Attention& a : attentions_of_f32()) {
+    SCOPED_TRACE(a.name);
+    std::vector<Kernel> list = kernels(a, target);
+    ASSERT_EQ(list.size(), 1 + a.before);
+    EXPECT_TRUE(has_stream(list.back()));
+    cases.push_back(lowered(0, 0, drawn(a), target));
+    ASSERT_EQ(cases.back().steps.size(), 1 + a.before);
+  }
+  expect_emulated(cases, target, far_in_f32);
+}
+
+// A lane with four rows of each block, and with two.
+TEST_P(Streams, EveryScheduleOfF32Agrees) {
+  Target target = fast_target_of(GetParam());
+  std::vector<EmulatedCase> cases;
+  for (const Attention& a : attentions_of_f32()) {
+    if (std::string(a.name) != "causal" && std::string(a.name) != "key_biases") continue;
+    for (GpuStream g : {GpuStream{256, 64, 2}, GpuStream{64, 16, 3}, GpuStream{128, 128, 2},
+                        GpuStream{64, 32, 2}}) {
+      PickSchedule pick = [&](const Kernel& kernel) {
+        Schedule s = analytic_schedule(kernel, target);
+        EXPECT_TRUE(s.gpu_stream.has_value());
+        if (!s.gpu_stream) return s;
+        s.gpu_stream = g;
+        EXPECT_EQ(illegal(s, kernel, target), "");
+        return s;
+      };
+      RandomCase c = drawn(a);
+      BoundProgram program = bind_text(c.text, c.types);
+      cases.push_back(lowered(cases.size(), pick, std::move(c), std::move(program), target));
+    }
+  }
+  expect_emulated(cases, target, far_in_f32);
 }
 
 // Blocks of every size, and copies that run further ahead.
@@ -232,10 +301,11 @@ TEST(StreamRules, SkippedPointsAreNotComputedWhereThatIsForbidden) {
   }
 }
 
-// Factors of f32 are not rounded, and no GPU before sm_80 has the copies.
+// Factors of f64 have no form, and no GPU before sm_80 has the copies.
 TEST(StreamRules, OthersStayApart) {
-  Attention wide{"f32", attention("Q[b, s, d] * K[b, t, d]", "", "E / Sum"),
-                 shapes(DType::f32, 70, 90, 32, 32)};
+  std::string text = attention("Q[b, s, d] * K[b, t, d]", "", "E / Sum");
+  text.replace(text.find("as_float(L, 32)"), 15, "as_float(L, 64)");
+  Attention wide{"f64", text, shapes(DType::f64, 70, 90, 32, 32)};
   for (const Kernel& k : kernels(wide, target_of("sm_90a"))) EXPECT_FALSE(has_stream(k));
   for (const Kernel& k : kernels(attentions()[0], target_of("sm_75"))) EXPECT_FALSE(has_stream(k));
 }

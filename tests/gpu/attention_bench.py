@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Attention on a GPU beside PyTorch's fused kernels: results against f32, and times, interleaved.
 
-    attention_bench.py LIBTILE [--sizes BxHxSxD,...] [--kinds full,causal,window] [--types bf16,f16] [--rounds N]
+    attention_bench.py LIBTILE [--sizes BxHxSxD,...] [--kinds full,causal,window] [--types bf16,f16,f32]
+                       [--rounds N]
                        [--skip PASS] [--train] [--json FILE]
 
 LIBTILE is libtile.so of a build tree or of an unpacked tarball (lib/). A program is the text below; nothing in it is
@@ -126,7 +127,7 @@ def describe(tensor):
 
 
 def text_of(kind, dtype, narrow_scores):
-    cast, bits = ("as_bf16", "") if dtype == "bf16" else ("as_float", ", 16")
+    cast, bits = ("as_bf16", "") if dtype == "bf16" else ("as_float", ", 16" if dtype == "f16" else ", 32")
     return PROGRAM.format(condition=CONDITIONS[kind], cast=cast, bits=bits, scores=NARROW if narrow_scores else WIDE)
 
 
@@ -164,7 +165,11 @@ def peers(torch, kind, q, k, v, seed):
                 return torch.autograd.grad(out, given, seed) if seed is not None else out
         return run
     found = {}
-    for name, backend in (("cudnn", SDPBackend.CUDNN_ATTENTION), ("flash", SDPBackend.FLASH_ATTENTION)):
+    for name, backend in (("cudnn", SDPBackend.CUDNN_ATTENTION), ("flash", SDPBackend.FLASH_ATTENTION),
+                          ("efficient", SDPBackend.EFFICIENT_ATTENTION)):
+        # The first two have no kernels of f32, beside which the third is the best.
+        if (name == "efficient") != (q.dtype == torch.float32):
+            continue
         try:
             with_backend(backend)()
             found[name] = with_backend(backend)
@@ -197,7 +202,7 @@ def medians(torch, stream, contenders, rounds):
 def case(torch, engines, options, size, kind, dtype):
     b, h, s, d = size
     torch.manual_seed(1)
-    element = torch.bfloat16 if dtype == "bf16" else torch.float16
+    element = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}[dtype]
     q, k, v, do = (torch.randn(b, h, s, d, device="cuda", dtype=element) for _ in range(4))
     seed = do if options.train else None
     stream = torch.cuda.Stream()
@@ -228,19 +233,19 @@ def case(torch, engines, options, size, kind, dtype):
     for name, ms in times.items():
         row[f"{name}_us"] = ms * 1000
         row[f"{name}_tflops"] = work / ms / 1e9
-    best = min((times[name] for name in ("cudnn", "flash") if name in times), default=None)
+    best = min((times[name] for name in ("cudnn", "flash", "efficient") if name in times), default=None)
     row["of_best_peer"] = best / times["tile"] if best else None
     return row
 
 
 def shown(row):
     text = f"{row['size']:16} {row['kind']:7} {row['type']:5}"
-    for name in ("tile", "tile_narrow", "cudnn", "flash"):
+    for name in ("tile", "tile_narrow", "cudnn", "flash", "efficient"):
         if f"{name}_us" in row:
             text += f"  {name} {row[f'{name}_us']:9.1f} us {row[f'{name}_tflops']:6.1f} TF"
     if row["of_best_peer"]:
         text += f"  best peer / ours {row['of_best_peer']:.3f}"
-    return text + f"  error {row['tile_error']:.4f} {row['tile_narrow_error']:.4f}"
+    return text + f"  error {row['tile_error']:.2g} {row['tile_narrow_error']:.2g}"
 
 
 def main():
@@ -273,7 +278,8 @@ def main():
                     continue
                 rows.append(row)
                 # Scores rounded to 16 bits move weights by their own rounding times their size.
-                bad = row["tile_error"] > 0.02 or row["tile_narrow_error"] > 0.05
+                most = 1e-4 if dtype == "f32" else 0.02
+                bad = row["tile_error"] > most or row["tile_narrow_error"] > (most if dtype == "f32" else 0.05)
                 wrong = wrong or bad
                 print(shown(row) + ("  WRONG" if bad else ""), flush=True)
     if options.json:

@@ -165,13 +165,14 @@ FN f32 exp_between(f32 a, f32 b) {
 }
 FN f32 largest_of(const f32 (&x)[4]) { return largest(largest(x[0], x[1]), largest(x[2], x[3])); }
 FN f32 sum_of(const f32 (&x)[4]) { return (x[0] + x[1]) + (x[2] + x[3]); }
-FN f32 stream_largest(f32 x) {
+// Of the four lanes that have a row: each other's neighbours and those `apart` from them.
+template <int apart = 2> FN f32 stream_largest(f32 x) {
   x = largest(x, __shfl_xor_sync(0xffffffffu, x, 1));
-  return largest(x, __shfl_xor_sync(0xffffffffu, x, 2));
+  return largest(x, __shfl_xor_sync(0xffffffffu, x, apart));
 }
-FN f32 stream_sum(f32 x) {
+template <int apart = 2> FN f32 stream_sum(f32 x) {
   x += __shfl_xor_sync(0xffffffffu, x, 1);
-  return x + __shfl_xor_sync(0xffffffffu, x, 2);
+  return x + __shfl_xor_sync(0xffffffffu, x, apart);
 }
 #endif
 )";

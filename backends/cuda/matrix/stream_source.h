@@ -1,6 +1,6 @@
 // Device functions of kernels with a streamed axis: copies into swizzled lines of shared memory,
 // and products whose sums, and first factors, are in registers: by warps (mma, sm_80 up), or by
-// groups of four warps (wgmma, sm_90a).
+// groups of four warps (wgmma, sm_90a); or by threads, where factors are f32.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,8 @@ namespace tile::cuda {
 std::string stream_prelude();
 // The same of wgmma.
 std::string stream_group_prelude();
+// The same of threads that multiply factors of f32.
+std::string stream_threads_prelude();
 
 // wgmma's functions of sums of `columns` columns, whose factors have this C type: `NAME_shared`
 // takes descriptors of both factors, the second along k (`NAME_first` does, and sets the sums);

@@ -1,6 +1,7 @@
 // Prints nests that blocks of a streamed axis pass by. Fragments are spread over the registers of
-// warps: each has 16 rows, a lane two of them, and of each eight columns two neighbours. Shared
-// buffers are lines of 128 bytes, swizzled, in blocks of 64 elements.
+// warps. Of tensor cores: a warp has 16 rows, a lane two of them, and of each eight columns two
+// neighbours; where threads multiply: print_stream_threads.cpp. Shared buffers are lines of 128
+// bytes, swizzled, in blocks of as many elements.
 #include <algorithm>
 
 #include "backends/cuda/matrix/matrix_source.h"
@@ -16,7 +17,6 @@ using nest::Scope;
 
 namespace {
 
-constexpr int64_t kBlockElements = 64;
 constexpr size_t kMostMaps =
     4;  // tensor maps of one kernel that a launch takes beside the product's
 
@@ -47,9 +47,9 @@ void find_stores(const nest::Block& block, std::vector<const nest::Store*>& foun
     if (const auto* loop = std::get_if<nest::For>(&s.what)) find_stores(loop->body, found);
   }
 }
-int64_t blocks_of(int64_t elements) { return ceil_div(elements, kBlockElements); }
 int64_t bytes_in_lines(const nest::Buffer& b) {
-  return b.shape[0] * blocks_of(b.shape[1]) * kStreamLineBytes;
+  int64_t bytes = b.shape[1] * static_cast<int64_t>(byte_size(b.type));
+  return b.shape[0] * ceil_div(bytes, kStreamLineBytes) * kStreamLineBytes;
 }
 
 }  // namespace
@@ -80,8 +80,11 @@ Printer::StreamLayout Printer::stream_layout(const nest::For& grid) const {
   const auto* product =
       find_statement<nest::MatrixTile>(grid.body, [](const auto&) { return true; });
   l.rows = buffer(product->sum).shape[0];
-  l.threads = l.rows / kStreamWarpRows * target_.gpu.warp_size;
-  l.groups = target_.features.starts_with("sm_90a") && l.rows % kStreamGroupRows == 0;
+  l.by_threads = product->unrounded;
+  if (l.by_threads) place_exchange(grid.body, l);
+  l.threads = l.rows / l.warp_rows() * target_.gpu.warp_size;
+  l.groups =
+      !l.by_threads && target_.features.starts_with("sm_90a") && l.rows % kStreamGroupRows == 0;
   l.type = std::string(memory_type(buffer(product->a).type));
   auto place = [&](const nest::Copy& c, int64_t& bytes, std::vector<const nest::Copy*>& list) {
     l.at[c.to] = bytes;
@@ -135,7 +138,11 @@ void Printer::stream_kernel(const nest::For& grid) {
   }
   line("const int lane = threadIdx.x % 32, warp = threadIdx.x / 32" +
        std::string(l.bulk ? " - 4" : "") + ";");
-  line("int first_row = warp * 16 + lane / 4, first_column = lane % 4 * 2;");
+  if (l.by_threads) {
+    place_lanes();
+  } else {
+    line("int first_row = warp * 16 + lane / 4, first_column = lane % 4 * 2;");
+  }
   if (l.groups) {
     line("int group_rows = warp / 4 * " + number(kStreamGroupRows * kStreamLineBytes) + ";");
   }
@@ -171,6 +178,7 @@ std::string Printer::stream_functions(const StreamLayout& l) {
   };
   once(stream_prelude_, true, stream_prelude());
   once(stream_groups_, l.groups, stream_group_prelude());
+  once(stream_threads_, l.by_threads, stream_threads_prelude());
   once(matrix_prelude_, l.bulk, matrix_prelude());
   for (const auto& [columns, name] : l.functions) {
     if (!stream_functions_.insert(name).second) continue;
@@ -249,9 +257,10 @@ void Printer::stream_fragment(nest::BufferId id) {
   const nest::Buffer& b = buffer(id);
   if (b.scope != Scope::fragment) return;
   const std::string& name = names_[id];
-  if (is_row_fragment(id)) return line("float " + name + "[2];");
+  int64_t rows = stream_->lane_rows;
+  if (is_row_fragment(id)) return line("float " + name + "[" + number(rows) + "];");
   line((is_narrow(b.type) ? "u32 " : "float ") + name + "[" +
-       number(b.shape[1] / (is_narrow(b.type) ? 4 : 2)) + "];");
+       number(b.shape[1] * rows / (is_narrow(b.type) ? 8 : 4)) + "];");
 }
 
 void Printer::stream_steps(const nest::For& loop) {
@@ -262,7 +271,8 @@ void Printer::stream_steps(const nest::For& loop) {
   known(loop, "step");
   stream_->bulk ? bulk_turns(loop, first, end) : stream_turns(loop, first, end);
   for (nest::BufferId id : stream_->parts) {
-    line("for (int h = 0; h < 2; ++h) " + names_[id] + "[h] = stream_sum(" + names_[id] + "[h]);");
+    line("for (int h = 0; h < " + number(stream_->lane_rows) + "; ++h) " + names_[id] +
+         "[h] = " + of_row("stream_sum") + "(" + names_[id] + "[h]);");
   }
 }
 
@@ -322,29 +332,40 @@ void Printer::stream_turns(const nest::For& loop, const std::string& first,
 void Printer::stream_fill(const nest::Copy& copy, const std::string& part) {
   const nest::Buffer& to = buffer(copy.to);
   const nest::Buffer& from = buffer(copy.from);
-  int64_t lines = to.shape[0], chunks = to.shape[1] / 8;
+  auto size = static_cast<int64_t>(byte_size(to.type));
+  int64_t chunk = kStreamChunkBytes / size, lines = to.shape[0], chunks = to.shape[1] / chunk;
   int64_t stride = from.strides[copy.order.back()];
+  const std::string most = number(chunk), block = number(kStreamLineBytes / size);
   ThreadCopy how = thread_copy(copy, true, to.shape[1]);
   line("#pragma unroll");
   open("for (int q = threadIdx.x; q < " + number(lines * chunks) +
        "; q += " + number(stream_->threads) + ") {");
-  line("const int line = q / " + number(chunks) + ", at = q % " + number(chunks) + " * 8;");
+  line("const int line = q / " + number(chunks) + ", at = q % " + number(chunks) + " * " + most +
+       ";");
   line(how.place);
-  line("const u32 to = " + part + " + " + number(stream_->at.at(copy.to)) + " + at / 64 * " +
-       number(lines * kStreamLineBytes) + " + line * 128 + (at % 64 / 8 ^ line % 8) * 16;");
+  bool columns =
+      std::find(stream_->steps.begin(), stream_->steps.end(), &copy) != stream_->steps.end();
+  bool ordered = stream_->by_threads && columns;
+  line("const int to_line = " + std::string(ordered ? "stream_line(line)" : "line") + ";");
+  line("const u32 to = " + part + " + " + number(stream_->at.at(copy.to)) + " + at / " + block +
+       " * " + number(lines * kStreamLineBytes) + " + to_line * 128 + (at % " + block + " / " +
+       most + " ^ to_line % 8) * 16;");
   if (how.alignment < 4 || stride != 1) {
-    line("union { u16 e[8]; u32 w[4]; } chunk;");
+    bool narrow = is_narrow(to.type);
+    const std::string element = "from[i * " + number(stride) + "ll]";
+    line("union { " + std::string(narrow ? "u16 e[8]" : "f32 e[4]") + "; u32 w[4]; } chunk;");
     line("#pragma unroll");
-    line("for (int i = 0; i < 8; ++i) chunk.e[i] = inside && i < left ? from[i * " +
-         number(stride) + "ll].bits : (u16)0;");
+    line("for (int i = 0; i < " + most + "; ++i) chunk.e[i] = inside && i < left ? " + element +
+         (narrow ? ".bits : (u16)0;" : " : 0.0f;"));
     line("stream_store(to, chunk.w);");
   } else {
-    int64_t bytes = std::min<int64_t>(how.alignment, 16), elements = bytes / 2;
+    int64_t bytes = std::min<int64_t>(how.alignment, kStreamChunkBytes), elements = bytes / size;
     line("#pragma unroll");
-    open("for (int i = 0; i < 8; i += " + number(elements) + ") {");
-    line("const int take = inside ? min(max(left - i, 0), " + number(elements) + ") * 2 : 0;");
-    line("stream_copy<" + number(bytes) + ">(to + 2 * i, take > 0 ? from + i : " + how.base +
-         ", take);");
+    open("for (int i = 0; i < " + most + "; i += " + number(elements) + ") {");
+    line("const int take = inside ? min(max(left - i, 0), " + number(elements) + ") * " +
+         number(size) + " : 0;");
+    line("stream_copy<" + number(bytes) + ">(to + " + number(size) +
+         " * i, take > 0 ? from + i : " + how.base + ", take);");
     close();
   }
   close();

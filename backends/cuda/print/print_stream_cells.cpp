@@ -22,6 +22,7 @@ std::string number(int64_t n) { return std::to_string(n); }
 }  // namespace
 
 void Printer::stream_multiply(const nest::MatrixTile& m, bool fresh) {
+  if (stream_->by_threads) return multiply_by_threads(m);
   if (!stream_->groups) return multiply_by_warps(m);
   multiply_by_groups(m, fresh);
   line("group_commit();");
@@ -140,9 +141,9 @@ void Printer::stream_row_statements(const nest::Block& statements) {
     return buffer(s->target.buffer).scope != Scope::fragment;
   });
   replace_fragments("h", "");
-  if (leaves) open("if (lane % 4 == 0) {");
+  if (leaves) open(stream_->by_threads ? "if (column_lane == 0) {" : "if (lane % 4 == 0) {");
   line("#pragma unroll");
-  open("for (int h = 0; h < 2; ++h) {");
+  open("for (int h = 0; h < " + number(stream_->lane_rows) + "; ++h) {");
   line("const int row = first_row + 8 * h;");
   bool between = stream_between_;
   stream_between_ = true;
@@ -169,8 +170,9 @@ void Printer::open_cells(int64_t columns) {
   line("#pragma unroll");
   open("for (int n = 0; n < " + number(columns / 8) + "; ++n) {");
   line("#pragma unroll");
-  open("for (int i = 0; i < 4; ++i) {");
-  line("const int row = first_row + i / 2 * 8, column = n * 8 + first_column + i % 2;");
+  open("for (int i = 0; i < " + number(2 * stream_->lane_rows) + "; ++i) {");
+  const std::string column = stream_->by_threads ? "n / 2 * 16 + n % 2 * 2" : "n * 8";
+  line("const int row = first_row + i / 2 * 8, column = " + column + " + first_column + i % 2;");
 }
 
 // Numbers of rows and columns are opaque in each loop over cells: else those of all cells'
@@ -180,7 +182,7 @@ void Printer::stream_cells(const nest::For& loop) {
   line("stream_pin(first_column);");
   int64_t columns = loop.extent.value();
   std::vector<const nest::Store*> stores = stores_in(loop.body);
-  replace_fragments("i / 2", "4 * n + i");
+  replace_fragments("i / 2", cell_number());
   if (stores.size() == 1 && is_narrow(buffer(stores[0]->target.buffer).type) &&
       buffer(stores[0]->target.buffer).scope == Scope::fragment) {
     stream_pairs(*stores[0], columns);
@@ -213,7 +215,7 @@ NodeId Printer::before_rounding(const Body& body, DType type) {
 // maybe under a condition of rows.
 bool Printer::stores_words(const nest::For& cells) {
   std::vector<const nest::Store*> stores = stores_in(cells.body);
-  if (cells.body.size() != 1 || stores.size() != 1) return false;
+  if (stream_->by_threads || cells.body.size() != 1 || stores.size() != 1) return false;
   const nest::Access& target = stores[0]->target;
   if (const auto* test = std::get_if<nest::If>(&cells.body[0].what)) {
     bool of_rows = std::none_of(test->nonnegative.begin(), test->nonnegative.end(),
@@ -295,7 +297,7 @@ void Printer::stream_reduction(const nest::For& loop) {
   std::string times = targets.size() == 1 && targets.begin()->second == nest::StoreKind::max
                           ? common_scale(inside)
                           : "";
-  replace_fragments("i / 2", "4 * n + i");
+  replace_fragments("i / 2", cell_number());
   open("{");
   std::map<nest::BufferId, std::string> parts;
   for (auto [id, kind] : targets) {
@@ -304,7 +306,9 @@ void Printer::stream_reduction(const nest::For& loop) {
     std::string start =
         maximum ? real_literal(-std::numeric_limits<double>::infinity(), DType::f32) : "0.0f";
     const std::string four = "{" + start + ", " + start + ", " + start + ", " + start + "}";
-    line("float " + parts[id] + "[2][4] = {" + four + ", " + four + "};");
+    std::string all = four;
+    for (int64_t h = 1; h < stream_->lane_rows; ++h) all += ", " + four;
+    line("float " + parts[id] + "[" + number(stream_->lane_rows) + "][4] = {" + all + "};");
     replaced_[id] = parts[id] + "[i / 2][n % 2 * 2 + i % 2]";
   }
   open_cells(loop.extent.value());
@@ -312,17 +316,18 @@ void Printer::stream_reduction(const nest::For& loop) {
   close();
   close();
   line("#pragma unroll");
-  open("for (int h = 0; h < 2; ++h) {");
+  open("for (int h = 0; h < " + number(stream_->lane_rows) + "; ++h) {");
   for (auto [id, kind] : targets) {
     const std::string name = names_[id] + "[h]";
     const std::string part =
         (kind == nest::StoreKind::max ? "largest_of(" : "sum_of(") + parts[id] + "[h])";
     if (kind == nest::StoreKind::max) {
-      line(name + " = largest(" + name + ", " + times + "stream_largest(" + part + "));");
+      line(name + " = largest(" + name + ", " + times + of_row("stream_largest") + "(" + part +
+           "));");
     } else if (stream_->parts.contains(id)) {
       line(name + " = (" + name + " + " + part + ");");
     } else {
-      line(name + " = (" + name + " + stream_sum(" + part + "));");
+      line(name + " = (" + name + " + " + of_row("stream_sum") + "(" + part + "));");
     }
   }
   close();
@@ -360,6 +365,8 @@ std::string Printer::stream_exponential(const Body& of, const Node& n, const Nod
                                         const std::vector<nest::Access>& loads) const {
   const Node& distance = of[n.args[0]];
   bool difference = distance.kind == NodeKind::operation && distance.op == Op::sub;
+  // Not rounded to 16 bits: the distance is exact first.
+  if (stream_->by_threads) return "exp_of(" + values[n.args[0]].text + ")";
   std::string name = stream_between_ ? "exp_between(" : "exp_distance(";
   if (!difference) return name + values[n.args[0]].text + ", 0.0f)";
   std::string pair = column_pair(of[distance.args[1]], loads, false);

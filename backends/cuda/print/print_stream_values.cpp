@@ -74,9 +74,10 @@ void Printer::place_values(StreamLayout& l) const {
       l.value_bytes += columns * bytes;
       return std::optional(at);
     };
+    bool subtracted = used[id].subtracted;
     value.divisor = place(used[id].divides, kPairBytes);
-    value.subtrahend = place(used[id].subtracted, kPairBytes);
-    value.plain = place(used[id].plain, kValueBytes);
+    value.subtrahend = place(subtracted && !l.by_threads, kPairBytes);
+    value.plain = place(used[id].plain || (subtracted && l.by_threads), kValueBytes);
   }
   if (!l.values.empty()) l.value_bytes += kFlagBytes;
 }
@@ -215,7 +216,7 @@ std::string Printer::odd_cells(const nest::For& cells) const {
 
 std::string Printer::odd_statement(const nest::Statement& s) const {
   const auto* rows = std::get_if<nest::For>(&s.what);
-  if (!stream_exponentials_ || stream_either_ || rows == nullptr) return "";
+  if (!stream_exponentials_ || stream_either_ || stream_->by_threads || rows == nullptr) return "";
   if (rows->kind != nest::LoopKind::thread || rows->body.size() != 1) return "";
   const auto* cells = std::get_if<nest::For>(&rows->body[0].what);
   bool all = cells != nullptr && cells->kind == nest::LoopKind::thread;

@@ -162,6 +162,12 @@ class Printer {
   void copying_thread();
   void value_warps();
   void stream_multiply(const nest::MatrixTile& m, bool fresh);
+  // Products of f32 by the threads themselves (print_stream_threads.cpp).
+  void place_exchange(const nest::Block& body, StreamLayout& l) const;
+  void place_lanes();
+  std::string cell_number() const;
+  std::string of_row(const std::string& function) const;
+  void multiply_by_threads(const nest::MatrixTile& m);
   std::string stream_place(nest::BufferId id) const;
   void multiply_by_groups(const nest::MatrixTile& m, bool fresh_sum);
   void multiply_by_warps(const nest::MatrixTile& m);
@@ -255,7 +261,7 @@ class Printer {
   bool next_awaited_ = false;  // in the turn being printed, the stage that products ahead read
   std::string lane_;  // the loop whose variable numbers the elements of `replaced_`; empty: none
   bool matrix_prelude_ = false, mma_prelude_ = false;
-  bool stream_prelude_ = false, stream_groups_ = false;
+  bool stream_prelude_ = false, stream_groups_ = false, stream_threads_ = false;
   std::set<std::string> stream_functions_;  // of wgmma, that are printed
   StreamLayout* stream_ = nullptr;          // of the kernel being printed
   // What is printed is inside a stream's loop; and of rows.

@@ -13,10 +13,11 @@
 
 namespace tile::cuda {
 
-constexpr int64_t kStreamWarpRows = 16;
+constexpr int64_t kStreamRowLanes = 8;    // of a warp: lanes that have different rows
 constexpr int64_t kStreamGroupRows = 64;  // of four warps
 constexpr int64_t kStreamGroupThreads = 128;
 constexpr int64_t kStreamLineBytes = 128;
+constexpr int64_t kStreamChunkBytes = 16;  // that one lane loads or copies at once
 
 // A value of each column of a block, as cells need it: as it is, as a divisor, and as what is
 // subtracted in an exponent, each with the byte of a stage of values where the first one is.
@@ -27,7 +28,9 @@ struct StreamValue {
 
 // What the parts of the text share.
 struct Printer::StreamLayout {
-  bool groups = false;  // of four warps, by wgmma
+  bool groups = false;      // of four warps, by wgmma
+  bool by_threads = false;  // factors are f32, which threads multiply
+  int64_t lane_rows = 2;    // that a lane has elements of in each fragment
   // Boxes come by bulk copies, made by a group of warps that does nothing else: the others wait for
   // what they need alone, and not for each other.
   bool bulk = false;
@@ -40,7 +43,11 @@ struct Printer::StreamLayout {
   std::map<nest::BufferId, StreamValue> values;
   int64_t once_bytes = 0, stage_bytes = 0, value_bytes = 0;
   int64_t values_at() const { return once_bytes + stages * stage_bytes; }
-  int64_t bytes() const { return values_at() + stages * value_bytes; }
+  // Of weights that the lanes of a warp give each other, of all warps.
+  int64_t exchange_bytes = 0;
+  int64_t exchange_at() const { return values_at() + stages * value_bytes; }
+  int64_t bytes() const { return exchange_at() + exchange_bytes; }
+  int64_t warp_rows() const { return kStreamRowLanes * lane_rows; }
   const nest::For* loop = nullptr;
   // Sums of rows that the loop adds to and does not read: each lane's own part, until it ends.
   std::set<nest::BufferId> parts;

@@ -14,17 +14,20 @@ namespace tile::gpu {
 namespace {
 
 constexpr int64_t kSwizzledBytes = 128;  // of a row of shared memory
-constexpr int64_t kElementBytes = 2;
 // Of barriers in shared memory: two for each stage, one for each group of four warps, and two.
 constexpr int64_t kBarrierBytes = 8;
 constexpr int64_t kGroupRows = 64;
 constexpr int64_t kTensorCoreDepth = 16;  // terms that one instruction multiplies
+// Sums of a lane with four rows, in registers: with the factors that are loaded ahead, and what a
+// row has beside its sums, they fill the 255 that a thread may have.
+constexpr int64_t kMostLaneSums = 176;
+constexpr int64_t kColumnLanes = 4;  // lanes of a warp that have different columns
 
 bool narrow_float(DType type) { return type == DType::f16 || type == DType::bf16; }
 
 // The factors of the products that a sum adds up, one of which may be rounded.
 std::optional<std::pair<NodeId, NodeId>> weighted_product(const Body& body) {
-  if (auto exact = narrow_product(body)) return exact;
+  if (auto exact = score_product(body)) return exact;
   std::optional<Factors> factors = rounded_product(body);
   return factors ? std::optional(std::pair(factors->exact, factors->rounded)) : std::nullopt;
 }
@@ -199,7 +202,7 @@ class FormFinder : private StageReader {
       return false;
     }
     const Body& body = piece(s).body;
-    auto factors = narrow_product(body);
+    auto factors = score_product(body);
     if (!factors) return false;
     const Node &a = body[factors->first], &b = body[factors->second];
     if (a.kind != NodeKind::load || b.kind != NodeKind::load || a.slot == b.slot) return false;
@@ -368,12 +371,17 @@ class FormFinder : private StageReader {
 std::optional<StreamForm> stream_form(const Kernel& kernel) { return FormFinder(kernel).run(); }
 
 std::optional<std::pair<NodeId, NodeId>> narrow_product(const Body& body) {
+  auto factors = score_product(body);
+  return factors && narrow_float(body[factors->first].type) ? factors : std::nullopt;
+}
+
+std::optional<std::pair<NodeId, NodeId>> score_product(const Body& body) {
   const Node& root = body[before_widening(body, body.results[0])];
   bool product = root.kind == NodeKind::operation && root.op == Op::mul && root.type == DType::f32;
   if (!product) return std::nullopt;
   NodeId a = before_widening(body, root.args[0]), b = before_widening(body, root.args[1]);
-  if (!narrow_float(body[a].type) || body[a].type != body[b].type) return std::nullopt;
-  return std::pair(a, b);
+  bool narrow = narrow_float(body[a].type) && body[a].type == body[b].type;
+  return narrow ? std::pair(a, b) : std::pair(root.args[0], root.args[1]);
 }
 
 std::optional<Factors> rounded_product(const Body& body) {
@@ -389,22 +397,39 @@ std::optional<Factors> rounded_product(const Body& body) {
   return std::nullopt;
 }
 
-int64_t stored_elements(int64_t extent) {
-  int64_t row = kSwizzledBytes / kElementBytes;
+int64_t stored_elements(int64_t extent, DType type) {
+  int64_t row = kSwizzledBytes / static_cast<int64_t>(byte_size(type));
   return ceil_div(extent, row) * row;
 }
 int64_t multiplied_elements(int64_t extent) {
   return ceil_div(extent, kTensorCoreDepth) * kTensorCoreDepth;
 }
 
+int64_t rows_of_a_lane(int64_t columns) {
+  return columns * 4 / kColumnLanes <= kMostLaneSums ? 4 : 2;
+}
+int64_t multiplied_columns(const GpuStream& schedule, const StreamForm& form) {
+  int64_t columns = checked_mul(static_cast<int64_t>(form.products.size()), schedule.columns);
+  for (const StreamForm::Sum& sum : form.sums) {
+    if (sum.column.valid()) columns += multiplied_elements(sum.value.extent);
+  }
+  return columns;
+}
+
 int64_t shared_bytes(const GpuStream& schedule, const StreamForm& form) {
   int64_t elements = 0;
   for (const StreamForm::Block& b : form.blocks) {
     int64_t lines = b.of_rows ? schedule.rows : checked_mul(schedule.stages, schedule.columns);
-    elements = checked_add(elements, checked_mul(lines, stored_elements(b.factor.extent)));
+    int64_t line = stored_elements(b.factor.extent, form.type);
+    elements = checked_add(elements, checked_mul(lines, line));
+  }
+  // Lanes that multiply by weights exchange them there.
+  if (form.by_threads()) {
+    int64_t line = stored_elements(schedule.columns, form.type);
+    elements = checked_add(elements, checked_mul(schedule.rows, line));
   }
   int64_t barriers = 2 * schedule.stages + schedule.rows / kGroupRows + 2;
-  return checked_add(checked_mul(elements, kElementBytes),
+  return checked_add(checked_mul(elements, static_cast<int64_t>(byte_size(form.type))),
                      kSwizzledBytes * 8 + barriers * kBarrierBytes);
 }
 

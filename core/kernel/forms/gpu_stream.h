@@ -1,8 +1,9 @@
-// Kernels with a streamed axis on a GPU's tensor cores: which can be computed as blocks of rows
-// that blocks of columns (of the streamed axis) pass by. Scores are products of 16-bit factors;
-// weights are made of them, and of a running maximum if there is one; sums add up weights, or
-// products of weights and 16-bit values. (Milakov and Gimelshein, Online normalizer calculation for
-// softmax; Dao et al., FlashAttention, whose backward pass has the form without a maximum.)
+// Kernels with a streamed axis on a GPU: which can be computed as blocks of rows that blocks of
+// columns (of the streamed axis) pass by. Scores are products of 16-bit factors, on tensor cores,
+// or of f32 ones, by the threads; weights are made of them, and of a running maximum if there is
+// one; sums add up weights, or products of weights and values of the factors' type. (Milakov and
+// Gimelshein, Online normalizer calculation for softmax; Dao et al., FlashAttention, whose backward
+// pass has the form without a maximum.)
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,7 @@ struct StreamedFactor {
 };
 
 struct StreamForm {
-  DType type = DType::none;  // of all factors: f16 or bf16
+  DType type = DType::none;  // of all factors: f16, bf16 or f32
   RowId row;                 // the row loop that is cut into blocks; a block has one of each other
   int64_t rows = 0, columns = 0;  // extents of that row loop and of the streamed axis
   // Blocks in shared memory, each read by one product or more: of rows, which stay, and of columns,
@@ -57,12 +58,16 @@ struct StreamForm {
 
   // The stage whose conditions, which all sums have, bound the columns of a row.
   size_t bounded() const { return running > 0 ? running : sums[0].stage; }
+  // Threads multiply, since tensor cores would round the factors.
+  bool by_threads() const { return type == DType::f32; }
 };
 // Nothing where the kernel is none.
 std::optional<StreamForm> stream_form(const Kernel& kernel);
 
 // The two factors of type f16 or bf16 whose product, exact in f32, the body is.
 std::optional<std::pair<NodeId, NodeId>> narrow_product(const Body& body);
+// The same, or two factors of type f32.
+std::optional<std::pair<NodeId, NodeId>> score_product(const Body& body);
 // A factor of f16 or bf16 and one of f32, where the body is their product rounded to that type. The
 // other may be rounded instead: the bound of the term's error is the same, as long as the type has
 // its exponent.
@@ -72,8 +77,15 @@ struct Factors {
 std::optional<Factors> rounded_product(const Body& body);
 
 // Elements of a line in shared memory: whole rows of 128 bytes; and those that are multiplied.
-int64_t stored_elements(int64_t extent);
+int64_t stored_elements(int64_t extent, DType type);
 int64_t multiplied_elements(int64_t extent);
+// Where threads multiply, a warp has eight times as many rows as this, and a lane these rows of
+// each block of scores and of each sum: four, so that an element from shared memory serves four
+// multiply-adds, or two where the sums would need too many registers. `columns`: of all products'
+// blocks of scores and all sums together.
+int64_t rows_of_a_lane(int64_t columns);
+int64_t multiplied_columns(const GpuStream& schedule, const StreamForm& form);
+constexpr int64_t kRowLanes = 8;  // lanes of a warp that have different rows
 // Bytes of shared memory that a block has.
 int64_t shared_bytes(const GpuStream& schedule, const StreamForm& form);
 

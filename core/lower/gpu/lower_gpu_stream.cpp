@@ -130,6 +130,7 @@ class GpuStreamLowering : public StreamTile {
     multiply.a = blocks_[p.row_block];
     multiply.b = blocks_[p.column_block];
     multiply.b_transposed = true;
+    multiply.unrounded = form_.by_threads();
     out.push_back({multiply});
     return out;
   }
@@ -278,6 +279,7 @@ class GpuStreamLowering : public StreamTile {
     multiply.sum = s.buffer;
     multiply.a = s.narrow;
     multiply.b = blocks_[s.sum->block];
+    multiply.unrounded = form_.by_threads();
     return {{multiply}};
   }
 

@@ -37,10 +37,20 @@ constexpr double kUnhiddenShare = 0.6;    // [guide] the same, without ping-pong
 constexpr double kScoreInstructions = 4;
 // Of a step: waits for its blocks and its first products, which no other step hides.
 constexpr double kStepNanoseconds = 100;
+constexpr int64_t kCopiedBytes = 16;    // of one asynchronous copy
 constexpr double kElementClocks = 0.4;  // [H200] as tensor_core_gemm_rank.cpp
 // A block's second half hides the waits of its first: fewer warps hide less.
 constexpr double kFewWarps = 1.25;
 constexpr int64_t kEnoughRows = 128;
+// What products reach of the multiply-adds' rate where threads make them, by the rows of a lane:
+// with two of them, elements come from shared memory half as fast as they are multiplied. Eight
+// warps on a multiprocessor hide their own waits.
+constexpr double kFourRowShare = 0.62;  // [H200] 37 TFLOP/s of 67 with head sizes 64 and 128
+constexpr double kTwoRowShare = 0.42;   // [H200] 26 TFLOP/s
+constexpr double kEnoughWarps = 8;
+constexpr int64_t kReservedBytes = 1024;   // [CUDA] of shared memory, by each block for itself
+constexpr double kStepInstructions = 200;  // of a thread in a step, beside its scores and sums
+constexpr double kCopyInstructions = 8;    // of a copy of 16 bytes
 
 // What a tile computes in a step.
 struct StreamStep {
@@ -51,10 +61,46 @@ struct StreamStep {
 double copied_elements(const StreamedFactor& f, const Access& a, const BoundTensors& tensors) {
   const Shape& shape = tensors[a.tensor].shape;
   int64_t line = shape.empty() ? 1 : shape.back();
-  return line % 8 == 0 ? 0 : static_cast<double>(multiplied_elements(f.extent));
+  auto bytes = static_cast<int64_t>(byte_size(tensors[a.tensor].type));
+  bool whole = line * bytes % kCopiedBytes == 0;
+  return whole ? 0 : static_cast<double>(multiplied_elements(f.extent));
 }
 
-StreamStep stream_step(const GpuStream& g, const StreamForm& f, const Kernel& kernel,
+// Of products that threads make: nanoseconds of a block of rows and columns. `tiles`: of the
+// kernel.
+double threads_products(const GpuStream& g, const StreamForm& f, double multiply_adds, double tiles,
+                        const Target& target) {
+  int64_t lane_rows = rows_of_a_lane(multiplied_columns(g, f));
+  double share = lane_rows == 4 ? kFourRowShare : kTwoRowShare;
+  double warps = static_cast<double>(g.rows) / static_cast<double>(kRowLanes * lane_rows);
+  double fit = std::floor(static_cast<double>(target.gpu.shared_per_multiprocessor) /
+                          static_cast<double>(shared_bytes(g, f) + kReservedBytes));
+  double blocks = std::min(fit, std::floor(tiles / target.gpu.multiprocessors));
+  double resident = warps * std::max(1.0, std::min(blocks, kEnoughWarps / warps));
+  double hidden = std::min(1.0, resident / kEnoughWarps);
+  return multiply_adds / (target.fma_per_ns * share * hidden);
+}
+
+// Instructions of a step of all lanes that do not grow with its columns, or copy them: sums are
+// multiplied by what a maximum has grown by.
+double threads_overhead(const GpuStream& g, const StreamForm& f) {
+  double lane_rows = static_cast<double>(rows_of_a_lane(multiplied_columns(g, f)));
+  double threads = static_cast<double>(g.rows) / (static_cast<double>(kRowLanes) * lane_rows) * 32;
+  double instructions = threads * kStepInstructions;
+  for (const StreamForm::Sum& sum : f.sums) {
+    bool grows = f.running > 0 && sum.column.valid();
+    auto columns = static_cast<double>(grows ? multiplied_elements(sum.value.extent) : 1);
+    instructions += static_cast<double>(g.rows) * columns;
+  }
+  for (const StreamForm::Block& b : f.blocks) {
+    if (b.of_rows) continue;
+    auto elements = static_cast<double>(g.columns * multiplied_elements(b.factor.extent));
+    instructions += kCopyInstructions * elements / 4;
+  }
+  return instructions;
+}
+
+StreamStep stream_step(const GpuStream& g, const StreamForm& f, const Kernel& kernel, double tiles,
                        const Target& target) {
   StreamStep step;
   auto rows = static_cast<double>(g.rows), columns = static_cast<double>(g.columns);
@@ -70,8 +116,10 @@ StreamStep stream_step(const GpuStream& g, const StreamForm& f, const Kernel& ke
     if (!b.of_rows) elements += copied_elements(b.factor, p.loads[b.factor.load], kernel.tensors);
   }
   bool warpgroups = target.features.starts_with("sm_90a");
-  step.products = rows * columns * depth /
-                  (target.gpu.matrix_per_ns * (warpgroups ? kWarpgroupShare : kWarpShare));
+  double multiply_adds = rows * columns * depth;
+  step.products = f.by_threads() ? threads_products(g, f, multiply_adds, tiles, target)
+                                 : multiply_adds / (target.gpu.matrix_per_ns *
+                                                    (warpgroups ? kWarpgroupShare : kWarpShare));
   double operations = kScoreInstructions;
   for (const KernelStage& s : kernel.stages) {
     for (const Node& n : s.contraction.pieces[0].body.nodes) {
@@ -81,8 +129,9 @@ StreamStep stream_step(const GpuStream& g, const StreamForm& f, const Kernel& ke
     }
   }
   step.scores = rows * columns * operations / target.fma_per_ns;
+  if (f.by_threads()) step.scores += threads_overhead(g, f) / target.fma_per_ns;
   step.copied = columns * elements * kElementClocks / target.gpu.matrix_gigahertz;
-  if (g.rows < kEnoughRows) step.products *= kFewWarps;
+  if (!f.by_threads() && g.rows < kEnoughRows) step.products *= kFewWarps;
   return step;
 }
 
@@ -103,9 +152,10 @@ double estimate_stream(const GpuStream& g, const Kernel& kernel, const Target& t
   }
   double steps =
       static_cast<double>(ceil_div(f->columns, g.columns)) * visited_share(kernel, blocks, true);
-  StreamStep step = stream_step(g, *f, kernel, target);
+  StreamStep step = stream_step(g, *f, kernel, tiles, target);
   double most = std::max(step.products, step.scores), least = std::min(step.products, step.scores);
-  double each = most + kUnhiddenShare * least + step.copied + kStepNanoseconds;
+  double unhidden = f->by_threads() ? 1 : kUnhiddenShare;
+  double each = most + unhidden * least + step.copied + kStepNanoseconds;
   double turns = std::max(1.0, tiles / target.gpu.multiprocessors);
   // The last tiles are done by some of the multiprocessors.
   double waves = std::ceil(turns) * 0.5 + turns * 0.5;

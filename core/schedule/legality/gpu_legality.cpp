@@ -199,14 +199,15 @@ std::string illegal_stream(const Schedule& schedule, const Kernel& kernel, const
   if (g.stages < 2 || g.stages > kMostStages) return "a stream with another number of stages";
   if (shared_bytes(g, *form) > target.gpu.shared_per_block)
     return "more shared memory than there is";
-  auto products = static_cast<int64_t>(form->products.size());
-  int64_t registers = products * g.columns / 2 + g.columns / 4 + kStreamRegisters;
-  for (const StreamForm::Sum& sum : form->sums) {
-    registers += !sum.column.valid() ? 2 : multiplied_elements(sum.value.extent) / 2;
-  }
-  int64_t threads = g.rows / kWarpRows * target.gpu.warp_size;
+  // A lane's rows of tensor cores are two, and there the weights are a factor of their own.
+  int64_t columns = multiplied_columns(g, *form);
+  int64_t lane_rows = form->by_threads() ? rows_of_a_lane(columns) : 2;
+  int64_t threads = g.rows / (kRowLanes * lane_rows) * target.gpu.warp_size;
   int64_t most = std::min<int64_t>(target.gpu.registers_per_thread,
                                    target.gpu.registers_per_multiprocessor / threads);
+  int64_t registers = lane_rows * columns / 4 + kStreamRegisters;
+  registers += form->by_threads() ? 4 * lane_rows : g.columns / 4;
+  for (const StreamForm::Sum& sum : form->sums) registers += sum.column.valid() ? 0 : lane_rows;
   if (registers > most) return "more sums than registers";
   int64_t tiles = ceil_div(form->rows, g.rows);
   for (RowId r : kernel.stages[0].rows.ids()) {
