@@ -14,9 +14,10 @@ using nest::LoopKind;
 
 namespace {
 
-Block unrolled(const std::string& name, int64_t extent,
-               const std::function<Block(const Expr&)>& f) {
-  nest::For loop = make_loop(name, 0, extent, LoopKind::unrolled);
+Block unrolled(const std::string& name, int64_t extent, const std::function<Block(const Expr&)>& f,
+               int64_t begin = 0) {
+  if (extent == 0) return {};
+  nest::For loop = make_loop(name, begin, extent, LoopKind::unrolled);
   loop.body = f(Expr::variable(name));
   if (loop.body.empty()) return {};
   return {statement(std::move(loop))};
@@ -24,15 +25,16 @@ Block unrolled(const std::string& name, int64_t extent,
 
 }  // namespace
 
-// A thread's positions of the stage's line, with the rows already known.
+// A thread's positions of the stage's line, with the rows already known. Only the last turn may lie
+// behind the line's end: without a test in the others their loads are issued together.
 Block LineLowering::line_positions(const LinePlan& plan, const State& rows, const Expr& lane,
                                    const std::function<Block(const State&)>& body) const {
   const gpu::FlatIndex& line = plan.form->lines[c_.stage];
   int64_t groups = plan.form->count / plan.vector, all = plan.lanes * plan.blocks;
-  return unrolled("line_turn", ceil_div(groups, all), [&](const Expr& turn) {
+  auto of_turn = [&](const Expr& turn, bool tested) {
     Expr group = tidy(Expr(all) * turn + Expr(plan.lanes) * plan.block + lane);
     std::vector<Expr> inside;
-    if (groups % all != 0) inside.push_back(tidy(Expr(groups - 1) - group));
+    if (tested) inside.push_back(tidy(Expr(groups - 1) - group));
     Expr near = plan.vector == 1 ? Expr(0) : Expr::variable("line_near");
     return only_if(inside,
                    decoded(c_, line, rows, group, plan.vector, near, "p", [&](const State& s) {
@@ -42,7 +44,12 @@ Block LineLowering::line_positions(const LinePlan& plan, const State& rows, cons
                        return body(at);
                      });
                    }));
-  });
+  };
+  int64_t whole = groups / all, rest = groups % all == 0 ? 0 : 1;
+  Block out = unrolled("line_turn", whole, [&](const Expr& turn) { return of_turn(turn, false); });
+  append(out,
+         unrolled("line_turn", rest, [&](const Expr& turn) { return of_turn(turn, true); }, whole));
+  return out;
 }
 
 State LineLowering::line_rows(const std::vector<Expr>& rows) const {
