@@ -340,8 +340,14 @@ void Printer::stream_fill(const nest::Copy& copy, const std::string& part) {
   line("#pragma unroll");
   open("for (int q = threadIdx.x; q < " + number(lines * chunks) +
        "; q += " + number(stream_->threads) + ") {");
-  line("const int line = q / " + number(chunks) + ", at = q % " + number(chunks) + " * " + most +
-       ";");
+  // Lanes that follow each other take neighbours in memory: of a line, or else of several.
+  std::string line_and_at = "const int line = q / " + number(chunks) + ", at = q % " +
+                            number(chunks) + " * " + most + ";";
+  if (stride != 1) {
+    line_and_at = "const int line = q % " + number(lines) + ", at = q / " + number(lines) + " * " +
+                  most + ";";
+  }
+  line(line_and_at);
   line(how.place);
   bool columns =
       std::find(stream_->steps.begin(), stream_->steps.end(), &copy) != stream_->steps.end();

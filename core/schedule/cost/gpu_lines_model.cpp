@@ -55,14 +55,17 @@ constexpr double kCopyInstructions = 8;    // of a copy of 16 bytes
 // What a tile computes in a step.
 struct StreamStep {
   double products = 0, scores = 0, copied = 0;  // nanoseconds
+  double once = 0;                              // of a tile: what stays is copied
 };
 
-// Elements of a line whose length is no multiple of 16 bytes are copied one by one.
+// Elements of a line that are copied one by one: where its length is no multiple of 16 bytes, or
+// neighbours in it are none in memory.
 double copied_elements(const StreamedFactor& f, const Access& a, const BoundTensors& tensors) {
   const Shape& shape = tensors[a.tensor].shape;
   int64_t line = shape.empty() ? 1 : shape.back();
   auto bytes = static_cast<int64_t>(byte_size(tensors[a.tensor].type));
-  bool whole = line * bytes % kCopiedBytes == 0;
+  bool neighbours = shape.empty() || !a.index.back().affine.coefficient(f.inner).is_zero();
+  bool whole = neighbours && line * bytes % kCopiedBytes == 0;
   return whole ? 0 : static_cast<double>(multiplied_elements(f.extent));
 }
 
@@ -104,7 +107,7 @@ StreamStep stream_step(const GpuStream& g, const StreamForm& f, const Kernel& ke
                        const Target& target) {
   StreamStep step;
   auto rows = static_cast<double>(g.rows), columns = static_cast<double>(g.columns);
-  double depth = 0, elements = 0;
+  double depth = 0, elements = 0, row_elements = 0;
   for (const StreamForm::Product& p : f.products) {
     depth += static_cast<double>(multiplied_elements(p.column.extent));
   }
@@ -113,7 +116,8 @@ StreamStep stream_step(const GpuStream& g, const StreamForm& f, const Kernel& ke
   }
   for (const StreamForm::Block& b : f.blocks) {
     const Piece& p = kernel.stages[b.stage].contraction.pieces[0];
-    if (!b.of_rows) elements += copied_elements(b.factor, p.loads[b.factor.load], kernel.tensors);
+    double each = copied_elements(b.factor, p.loads[b.factor.load], kernel.tensors);
+    (b.of_rows ? row_elements : elements) += each;
   }
   bool warpgroups = target.features.starts_with("sm_90a");
   double multiply_adds = rows * columns * depth;
@@ -131,6 +135,7 @@ StreamStep stream_step(const GpuStream& g, const StreamForm& f, const Kernel& ke
   step.scores = rows * columns * operations / target.fma_per_ns;
   if (f.by_threads()) step.scores += threads_overhead(g, f) / target.fma_per_ns;
   step.copied = columns * elements * kElementClocks / target.gpu.matrix_gigahertz;
+  step.once = rows * row_elements * kElementClocks / target.gpu.matrix_gigahertz;
   if (!f.by_threads() && g.rows < kEnoughRows) step.products *= kFewWarps;
   return step;
 }
@@ -159,7 +164,7 @@ double estimate_stream(const GpuStream& g, const Kernel& kernel, const Target& t
   double turns = std::max(1.0, tiles / target.gpu.multiprocessors);
   // The last tiles are done by some of the multiprocessors.
   double waves = std::ceil(turns) * 0.5 + turns * 0.5;
-  double work = waves * (steps * each + target.gpu.block_start_ns);
+  double work = waves * (steps * each + step.once + target.gpu.block_start_ns);
   if (into != nullptr) {
     into->add("blocks of the axis", work);
     into->parts.back().facts = {{"tiles", tiles}, {"steps", steps}, {"step ns", each}};
