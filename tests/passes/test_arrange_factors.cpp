@@ -143,6 +143,33 @@ TEST(ArrangeFactors, FiltersHaveGradientsWithoutCopies) {
   expect_bulk_product(p, eager(), 1);
 }
 
+// A row of a copy has all taps of a term; the other factor is read where it lies.
+TEST(ArrangeFactors, FewChannelsOfAFilterAreRowsOfTaps) {
+  auto gradient = [](const std::string& place) {
+    return "function (I[N, H, W, C], D[N, P, Q, O], K[R, S, 1]) -> (G) {"
+           "  G[j, i, c, o: R, S, C, O] = +(D[n, y, x, o] * I[n, " +
+           place + "]); }";
+  };
+  auto expect_rows = [&](const std::string& text, const std::vector<InputType>& types,
+                         int64_t rows) {
+    BoundProgram p = arranged(text, types, eager());
+    ASSERT_EQ(p.statements.size(), 3U) << print(p);
+    const Piece& product = std::get<Contraction>(p.statements[1]).pieces.at(0);
+    EXPECT_EQ(product.box[0], rows);
+    EXPECT_EQ(product.parallel_dims, 2U);
+    EXPECT_TRUE(p.tensors[product.loads[0].tensor].view_of.has_value());
+  };
+  // 7 rows of 21 neighbours, padded to 24.
+  expect_rows(
+      gradient("2 * y + j - 3, 2 * x + i - 3, c"),
+      {{DType::bf16, {2, 16, 18, 3}}, {DType::bf16, {2, 8, 9, 64}}, {DType::bf16, {7, 7, 1}}},
+      7 * 24);
+  // Taps that are no neighbours: 4 rows of 4 taps with 5 channels, padded to 8.
+  expect_rows(gradient("y + 2 * j, x + 2 * i, c"),
+              {{DType::f16, {3, 14, 15, 5}}, {DType::f16, {3, 8, 9, 72}}, {DType::f16, {4, 4, 1}}},
+              4 * 4 * 8);
+}
+
 // An element for each tap of 25, read with a stride of three: the product is not so much faster.
 TEST(ArrangeFactors, CopiesOfWindowsTakeTheirTime) {
   Target target = h200_target();
