@@ -9,6 +9,7 @@
 #include "core/schedule/legality/legality.h"
 #include "core/schedule/space/tensor_core_gemm_space.h"
 #include "tests/emulation/versions.h"
+#include "tests/support/narrow_filter_gradient.h"
 #include "tests/support/schedule_kernels.h"
 
 namespace tile::testing {
@@ -187,31 +188,10 @@ TEST(EmulatedTensorCores, Doubles) {
 TEST(EmulatedTensorCores, StepsOverSeveralReductions) {
   Target target = a100_target();
   target.strict_skip = false;
-  std::vector<Kernel> kernels;
-  for (int64_t size : {6, 9}) {
-    for (int64_t stride : {1, 2}) {
-      KernelBuilder k;
-      int64_t read = (size - 1) * stride + 1;
-      std::string s = std::to_string(stride);
-      std::string row = s + "*y + j - 1", column = s + "*x + i - 1";
-      TensorId d = k.tensor("D", DType::bf16, {3, size, size + 1, 40});
-      TensorId r = k.tensor("R", DType::bf16, {3, read, read + stride, 37});
-      TensorId z = k.tensor("DK", DType::f32, {3, 3, 37, 40});
-      k.stage(z, Aggregation::sum, DType::f32,
-              {{{"j", "i", "c", "o", "n", "y", "x"},
-                {3, 3, 37, 40, 3, size, size + 1},
-                4,
-                {"j", "i", "c", "o"},
-                {{d, {"n", "y", "x", "o"}}, {r, {"n", row, column, "c"}}},
-                {{row, 0, read}, {column, 0, read + stride}},
-                [](Body& body, const std::vector<NodeId>& l) {
-                  NodeId x = body.cast(l[0], DType::f32), y = body.cast(l[1], DType::f32);
-                  return body.operation(Op::mul, {x, y}, DType::f32);
-                }}});
-      kernels.push_back(k.finish());
-    }
-  }
-  expect_products(kernels, target);
+  expect_products({filter_gradient({3, 6, 7, 37, 40}), filter_gradient({3, 9, 10, 40, 37}),
+                   filter_gradient({2, 6, 9, 40, 64, 3, 2}),
+                   filter_gradient({1, 12, 9, 64, 40, 2, 1, 2, 1, DType::f16})},
+                  target);
 }
 
 // How the lines of a factor lie in memory, in elements from one to the next beyond their own count;
