@@ -16,6 +16,7 @@
 #include "core/kernel/forms/tensor_core_gemm.h"
 #include "core/layout/factor_copies.h"
 #include "core/layout/layout.h"
+#include "core/layout/unfold_rows.h"
 #include "core/layout/unfold_taps.h"
 #include "core/schedule/cost/estimate.h"
 #include "core/schedule/cost/tensor_core_gemm_rank.h"
@@ -24,6 +25,8 @@
 
 namespace tile {
 namespace {
+
+using Statements = std::vector<BoundStatement>;
 
 constexpr double kWorthwhile = 0.9;    // of the time without copies: the model is no better
 constexpr double kCopyShare = 0.55;    // of the memory rate that a copy reaches
@@ -60,10 +63,17 @@ bool is_product(const Contraction& c) {
 
 class Arranger {
  public:
-  Arranger(BoundProgram& program, const Target& target, std::vector<BoundStatement>& made)
+  Arranger(BoundProgram& program, const Target& target, Statements& made)
       : program_(program), copies_(program), target_(target), made_(made) {}
 
-  void run(Contraction& c) {
+  // The statements that stand behind the product.
+  Statements run(Contraction& c) {
+    arrange(c);
+    return std::move(behind_);
+  }
+
+ private:
+  void arrange(Contraction& c) {
     if (!is_product(c) || point_count(c.pieces[0]) < 1 << 20) return;
     DType type = tensor(c.pieces[0].loads[0].tensor).type,
           other = tensor(c.pieces[0].loads[1].tensor).type;
@@ -82,7 +92,6 @@ class Arranger {
     }
   }
 
- private:
   const BoundTensor& tensor(TensorId id) const { return program_.tensors[id]; }
   // Of a copy: read once, written once and read again.
   double copy_ns(int64_t bytes) const {
@@ -127,12 +136,11 @@ class Arranger {
 
   // Takes what `change` makes of the product, with its copies, if that is faster than the product
   // alone. The tensors of a rejected change go.
-  bool take_if_faster(
-      Contraction& c,
-      const std::function<double(Contraction&, std::vector<BoundStatement>&)>& change) {
+  bool take_if_faster(Contraction& c,
+                      const std::function<double(Contraction&, Statements&)>& change) {
     size_t before = program_.tensors.size();
     Contraction other = c;
-    std::vector<BoundStatement> copies;
+    Statements copies;
     double copying = change(other, copies);
     bool taken = copying >= 0 && copying + product_ns(other) < kWorthwhile * product_ns(c);
     if (!taken) {
@@ -154,7 +162,7 @@ class Arranger {
                             b = only_dimension(piece.loads[1], u);
       if (piece.box[u] < kWideBytes || !a || !b) continue;
       // Taking it replaces the pieces.
-      bool taken = take_if_faster(c, [&](Contraction& other, std::vector<BoundStatement>& made) {
+      bool taken = take_if_faster(c, [&](Contraction& other, Statements& made) {
         double ns = -1;
         for (auto [i, d] : {std::pair{size_t{0}, *a}, {size_t{1}, *b}}) {
           Access& load = other.pieces[0].loads[i];
@@ -176,7 +184,7 @@ class Arranger {
     bool short_sums =
         tensor_core_rate(DType::f8e4m3, target_) > 0 && target_.precision == Precision::tf32;
     if (short_sums || target_.gpu.matrix_per_ns <= 0 || c.accumulator != DType::f32) return false;
-    return take_if_faster(c, [&](Contraction& other, std::vector<BoundStatement>& made) {
+    return take_if_faster(c, [&](Contraction& other, Statements& made) {
       Piece& p = other.pieces[0];
       double ns = 0;
       std::map<TensorId, TensorId> copies;
@@ -210,7 +218,7 @@ class Arranger {
       std::optional<size_t> a = only_dimension(piece.loads[0], u),
                             b = only_dimension(piece.loads[1], u);
       if (piece.box[u] < kWideBytes || !a || !b) continue;
-      bool taken = take_if_faster(c, [&](Contraction& other, std::vector<BoundStatement>& made) {
+      bool taken = take_if_faster(c, [&](Contraction& other, Statements& made) {
         Piece& p = other.pieces[0];
         double ns = 0;
         for (auto [i, d] : {std::pair{size_t{0}, *a}, {size_t{1}, *b}}) {
@@ -284,34 +292,50 @@ class Arranger {
     return order.size() == load.index.size() ? std::optional(order) : std::nullopt;
   }
 
-  // Both factors as matrices whose rows hold the terms of one output: the reductions become one.
+  // The factors as matrices: one whose rows hold the taps of a term, or both with rows that hold
+  // the terms of one output.
   void unfolded(Contraction& c) {
     bool strict = target_.strict_skip && is_float(c.accumulator);
     if (!c.pieces[0].constraints.empty() && strict) return;
-    take_if_faster(c, [&](Contraction& other, std::vector<BoundStatement>& made) {
-      auto bytes = unfold_taps(other.pieces[0], copies_, made);
-      if (!bytes) return -1.0;
-      return std::accumulate(bytes->begin(), bytes->end(), 0.0,
-                             [&](double ns, int64_t each) { return ns + copy_ns(each); });
+    bool any_order = byte_size(tensor(c.pieces[0].loads[0].tensor).type) == 2;
+    bool taken = any_order && take_if_faster(c, [&](Contraction& other, Statements& made) {
+                   behind_.clear();
+                   if (!unfold_rows(other, copies_, made, behind_)) return -1.0;
+                   return alone_ns_of(made) + alone_ns_of(behind_);
+                 });
+    if (taken) return;
+    behind_.clear();
+    take_if_faster(c, [&](Contraction& other, Statements& made) {
+      return unfold_taps(other.pieces[0], copies_, made) ? alone_ns_of(made) : -1.0;
     });
+  }
+  // A copy of windows may read far slower than it writes.
+  double alone_ns_of(const Statements& copies) const {
+    return std::accumulate(copies.begin(), copies.end(), 0.0,
+                           [&](double ns, const BoundStatement& copy) {
+                             return ns + alone_ns(std::get<Contraction>(copy), program_, target_);
+                           });
   }
 
   BoundProgram& program_;
   FactorCopies copies_;
   const Target& target_;
-  std::vector<BoundStatement>& made_;
+  Statements& made_;
+  Statements behind_;
 };
 
 }  // namespace
 
 void arrange_factors(BoundProgram& program, const Target& target) {
   if (!is_gpu(target)) return;
-  std::vector<BoundStatement> statements;
+  Statements statements;
   for (BoundStatement& statement : program.statements) {
+    Statements behind;
     if (Contraction* c = std::get_if<Contraction>(&statement)) {
-      Arranger(program, target, statements).run(*c);
+      behind = Arranger(program, target, statements).run(*c);
     }
     statements.push_back(std::move(statement));
+    std::move(behind.begin(), behind.end(), std::back_inserter(statements));
   }
   program.statements = std::move(statements);
 }

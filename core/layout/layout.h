@@ -26,6 +26,9 @@ void split_reduction(BoundProgram& program, const Target& target);
 // On a CPU, sums over rows of what other statements make or read row by row become partial sums of
 // chunks of rows, where a kernel then has both.
 void gather_row_sums(BoundProgram& program, const Target& target);
+// On a GPU, stores temporaries with dimensions in the order in which those of rows, columns and
+// terms of products stand together, where the model finds that faster.
+void order_dimensions(BoundProgram& program, const Target& target);
 // Copies a factor of a matrix product, on a GPU, to where tiles of it are fetched faster: with
 // neighbours in memory that the tiles want, or with a row of terms for each output.
 void arrange_factors(BoundProgram& program, const Target& target);

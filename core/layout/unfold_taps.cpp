@@ -31,14 +31,14 @@ class Unfolding {
     }
     return false;
   }
-  std::optional<std::vector<int64_t>> unfold(Piece& piece) {
+  bool unfold(Piece& piece) {
     std::vector<size_t> taps;
     for (size_t u = piece.parallel_dims; u < piece.iterators.size(); ++u) {
       if (piece.box[u] == 1) continue;
-      if (!moves_with(piece.loads[0], u) || !moves_with(piece.loads[1], u)) return std::nullopt;
+      if (!moves_with(piece.loads[0], u) || !moves_with(piece.loads[1], u)) return false;
       taps.push_back(u);
     }
-    if (taps.empty()) return std::nullopt;
+    if (taps.empty()) return false;
     order_taps(piece, taps);
     DType type = copies_.tensor(piece.loads[0].tensor).type;
     int64_t last = piece.box[taps.back()],
@@ -46,23 +46,20 @@ class Unfolding {
     int64_t padded = ceil_div(last, each) * each, terms = padded;
     for (size_t i = 0; i + 1 < taps.size(); ++i) terms = checked_mul(terms, piece.box[taps[i]]);
     std::vector<Access> matrices;
-    std::vector<int64_t> bytes;
     std::set<size_t> used;  // constraints that a copy keeps
     for (size_t i = 0; i < 2; ++i) {
       std::vector<size_t> parallel_dims;
       for (size_t u = 0; u < piece.parallel_dims; ++u) {
         if (moves_with(piece.loads[i], u)) parallel_dims.push_back(u);
       }
-      if (parallel_dims.empty() || parallel_dims.size() + 1 > kMostRank) return std::nullopt;
+      if (parallel_dims.empty() || parallel_dims.size() + 1 > kMostRank) return false;
       std::optional<Access> matrix = matrix_of(piece, i, parallel_dims, taps, padded, terms, used);
-      if (!matrix) return std::nullopt;
-      const BoundTensor& whole = copies_.tensor(matrix->tensor);
-      bytes.push_back(bytes_of(whole.shape, whole.type));
+      if (!matrix) return false;
       matrices.push_back(std::move(*matrix));
     }
-    if (used.size() != piece.constraints.size()) return std::nullopt;
+    if (used.size() != piece.constraints.size()) return false;
     replace(piece, std::move(matrices), terms);
-    return bytes;
+    return true;
   }
 
  private:
@@ -185,8 +182,7 @@ class Unfolding {
 
 }  // namespace
 
-std::optional<std::vector<int64_t>> unfold_taps(Piece& piece, FactorCopies& copies,
-                                                std::vector<BoundStatement>& made) {
+bool unfold_taps(Piece& piece, FactorCopies& copies, std::vector<BoundStatement>& made) {
   Unfolding unfolding(copies, made);
   while (unfolding.merge_taps(piece)) {
   }

@@ -10,9 +10,8 @@
 namespace tile {
 
 // Both factors are copied with an element for each pair of an output and a tap, so that the
-// reductions become one; `made` gets the statements that copy. The bytes of each copy; nullopt: the
-// factors have another form, and what the piece and `copies` have become is of no use.
-std::optional<std::vector<int64_t>> unfold_taps(Piece& piece, FactorCopies& copies,
-                                                std::vector<BoundStatement>& made);
+// reductions become one; `made` gets the statements that copy. False: the factors have another
+// form, and what the piece and `copies` have become is of no use.
+bool unfold_taps(Piece& piece, FactorCopies& copies, std::vector<BoundStatement>& made);
 
 }  // namespace tile

@@ -71,6 +71,8 @@ constexpr std::array kPasses = {
         "divides a long reduction to a few cells into chunks"),
     row("gather-sums", gather_row_sums, kOptional,
         "divides sums over rows where a kernel of these rows can gather them"),
+    row("order-dimensions", order_dimensions, kOptional,
+        "stores a temporary with dimensions of one role in products together"),
     row("arrange-factors", arrange_factors, kOptional,
         "copies factors of products to where a GPU fetches them fast"),
     row("group-dimensions", group_dimensions, kOptional,

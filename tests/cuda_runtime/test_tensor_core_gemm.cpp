@@ -7,6 +7,7 @@
 #include "core/schedule/space/tensor_core_gemm_space.h"
 #include "tests/cuda_runtime/real_nvrtc.h"
 #include "tests/random/sweep.h"
+#include "tests/support/narrow_filter_gradient.h"
 #include "tests/support/schedule_kernels.h"
 
 namespace tile::testing {
@@ -87,6 +88,18 @@ TEST_F(TensorCoreCode, BulkCopiesAndWgmmaOfEveryLayout) {
   expect_compiles(matrices(4096, 4096, 4096, true, false, DType::bf16), target, 1, "wgmma");
   target.precision = Precision::tf32;
   expect_compiles(matrices(512, 512, 512, false, true, DType::f32), target, 1, ".tf32.tf32");
+}
+
+// Steps are boxes over pictures, rows and columns.
+TEST_F(TensorCoreCode, GradientsOfFilters) {
+  Target target = h200_target();
+  target.strict_skip = false;
+  expect_compiles(filter_gradient({16, 28, 28, 128, 128}), target, 2, "wgmma");
+  expect_compiles(filter_gradient({4, 57, 31, 64, 192, 3, 2, 1, 1, DType::f16}), target, 1,
+                  "wgmma");
+  target = a100_target();
+  target.strict_skip = false;
+  expect_compiles(filter_gradient({16, 14, 15, 40, 72}), target, 1, "mma_bf16");
 }
 
 TEST_F(TensorCoreCode, SinglePrecisionByThreeProductsOrOne) {

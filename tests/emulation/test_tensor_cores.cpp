@@ -9,6 +9,7 @@
 #include "core/schedule/legality/legality.h"
 #include "core/schedule/space/tensor_core_gemm_space.h"
 #include "tests/emulation/versions.h"
+#include "tests/support/narrow_filter_gradient.h"
 #include "tests/support/schedule_kernels.h"
 
 namespace tile::testing {
@@ -181,6 +182,16 @@ TEST(EmulatedTensorCores, Doubles) {
   expect_products({product("mk", "nk", {{'m', 70}, {'n', 37}, {'k', 21}}, f),
                    product("km", "kn", {{'m', 130}, {'n', 133}, {'k', 17}}, f)},
                   h200_target());
+}
+
+// A step's terms are a box over three reductions: gradients of filters.
+TEST(EmulatedTensorCores, StepsOverSeveralReductions) {
+  Target target = a100_target();
+  target.strict_skip = false;
+  expect_products({filter_gradient({3, 6, 7, 37, 40}), filter_gradient({3, 9, 10, 40, 37}),
+                   filter_gradient({2, 6, 9, 40, 64, 3, 2}),
+                   filter_gradient({1, 12, 9, 64, 40, 2, 1, 2, 1, DType::f16})},
+                  target);
 }
 
 // How the lines of a factor lie in memory, in elements from one to the next beyond their own count;

@@ -13,15 +13,23 @@
 namespace tile::test {
 namespace {
 
-// Copies cost next to nothing beside the products, so that small ones get them.
+// Copies cost little beside the products, so that small ones get them: one multiprocessor, so that
+// latencies do not count.
 Target eager() {
   Target t = h200_target();
+  t.gpu.multiprocessors = 1;
   t.strict_skip = false;
   t.gpu.launch_ns = 0;
   t.dram_bytes_per_ns = 1e6;
   t.gpu.gigahertz *= 0.01 / t.fma_per_ns;  // slow for its clock, with as many lanes
   t.fma_per_ns = 0.01;
   t.gpu.matrix_per_ns = 1;
+  return t;
+}
+// The same where threads can feed the tensor cores, but more slowly than bulk copies.
+Target eager_for_bulk_copies() {
+  Target t = eager();
+  t.gpu.matrix_per_ns = 1e-3;
   return t;
 }
 
@@ -79,8 +87,8 @@ TEST(ArrangeFactors, BytesBecomeRowsOfTerms) {
   expect_bulk_product(p, eager(), 2);
   // Rows of 72 bytes are no multiple of 16: both factors are copied.
   types = {{DType::i8, {128, 72}}, {DType::i8, {72, 128}}};
-  p = arranged(kProduct, types, eager());
-  expect_bulk_product(p, eager(), 3);
+  p = arranged(kProduct, types, eager_for_bulk_copies());
+  expect_bulk_product(p, eager_for_bulk_copies(), 3);
   EXPECT_EQ(last_piece(p).box.back(), 80);
 }
 
@@ -100,7 +108,7 @@ TEST(ArrangeFactors, ConvolutionsOfBytesWithFewChannels) {
 }
 
 TEST(ArrangeFactors, FewChannelsBecomeOneRowOfTerms) {
-  std::vector<InputType> types{{DType::bf16, {2, 16, 18, 3}}, {DType::bf16, {7, 7, 3, 64}}};
+  std::vector<InputType> types{{DType::bf16, {4, 16, 18, 3}}, {DType::bf16, {7, 7, 3, 64}}};
   BoundProgram p = arranged(kFirstLayer, types, eager());
   expect_bulk_product(p, eager(), 3);
   // 7 rows of 21 neighbours, padded to 24.
@@ -118,8 +126,59 @@ TEST(ArrangeFactors, NothingIsPaddedWithAZeroWhereNoPointMayBeSkipped) {
 TEST(ArrangeFactors, RowsOfOddLengthArePadded) {
   const char* text = "function (A[M, L], B[L, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }";
   std::vector<InputType> types{{DType::f16, {101, 103}}, {DType::f16, {103, 107}}};
-  expect_bulk_product(arranged(text, types, eager()), eager(), 3);
+  expect_bulk_product(arranged(text, types, eager_for_bulk_copies()), eager_for_bulk_copies(), 3);
   EXPECT_EQ(arranged(text, types, a100_target()).statements.size(), 1U);
+}
+
+constexpr const char* kFilterGradient =
+    "function (I[N, H, W, C], D[N, P, Q, O], K[R, S, 1]) -> (G) {"
+    "  G[j, i, c, o: R, S, C, O] = +(D[n, y, x, o] * I[n, y + j - 1, x + i - 1, c]); }";
+
+// Boxes of both take a few values of each reduction.
+TEST(ArrangeFactors, FiltersHaveGradientsWithoutCopies) {
+  std::vector<InputType> types{
+      {DType::bf16, {2, 6, 7, 64}}, {DType::bf16, {2, 6, 7, 64}}, {DType::bf16, {3, 3, 1}}};
+  BoundProgram p = arranged(kFilterGradient, types, eager());
+  EXPECT_EQ(p.statements.size(), 1U) << print(p);
+  expect_bulk_product(p, eager(), 1);
+}
+
+// A row of a copy has all taps of a term; the other factor is read where it lies.
+TEST(ArrangeFactors, FewChannelsOfAFilterAreRowsOfTaps) {
+  auto gradient = [](const std::string& place) {
+    return "function (I[N, H, W, C], D[N, P, Q, O], K[R, S, 1]) -> (G) {"
+           "  G[j, i, c, o: R, S, C, O] = +(D[n, y, x, o] * I[n, " +
+           place + "]); }";
+  };
+  auto expect_rows = [&](const std::string& text, const std::vector<InputType>& types,
+                         int64_t rows) {
+    BoundProgram p = arranged(text, types, eager());
+    ASSERT_EQ(p.statements.size(), 3U) << print(p);
+    const Piece& product = std::get<Contraction>(p.statements[1]).pieces.at(0);
+    EXPECT_EQ(product.box[0], rows);
+    EXPECT_EQ(product.parallel_dims, 2U);
+    EXPECT_TRUE(p.tensors[product.loads[0].tensor].view_of.has_value());
+  };
+  // 7 rows of 21 neighbours, padded to 24.
+  expect_rows(
+      gradient("2 * y + j - 3, 2 * x + i - 3, c"),
+      {{DType::bf16, {2, 16, 18, 3}}, {DType::bf16, {2, 8, 9, 64}}, {DType::bf16, {7, 7, 1}}},
+      7 * 24);
+  // Taps that are no neighbours: 4 rows of 4 taps with 5 channels, padded to 8.
+  expect_rows(gradient("y + 2 * j, x + 2 * i, c"),
+              {{DType::f16, {3, 14, 15, 5}}, {DType::f16, {3, 8, 9, 72}}, {DType::f16, {4, 4, 1}}},
+              4 * 4 * 8);
+}
+
+// An element for each tap of 25, read with a stride of three: the product is not so much faster.
+TEST(ArrangeFactors, CopiesOfWindowsTakeTheirTime) {
+  Target target = h200_target();
+  target.strict_skip = false;
+  BoundProgram p = bind_text(
+      kFilterGradient,
+      {{DType::bf16, {64, 30, 30, 3}}, {DType::bf16, {64, 30, 30, 32}}, {DType::bf16, {5, 5, 1}}});
+  run_pipeline(p, target, {});
+  EXPECT_EQ(p.statements.size(), 1U) << print(p);
 }
 
 TEST(ArrangeFactors, Tf32WantsNeighboursInK) {

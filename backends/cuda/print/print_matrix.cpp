@@ -253,15 +253,18 @@ ThreadCopy Printer::thread_copy(const nest::Copy& copy, bool k_major, int64_t de
   Expr rest = k_major ? line : floor_div(at, Expr(copy.extent[inner]));
   index[inner] = index[inner] + (k_major ? at : floor_mod(at, Expr(copy.extent[inner])));
   int64_t left = k_major ? rows : rows / copy.extent[inner];
+  bool rows_done = k_major;  // behind its rows, a transposed operand has dimensions of k
   for (size_t i = rank - 1; i-- > 0;) {
     size_t d = copy.order[i];
     if (copy.extent[d] == 1) continue;
-    Expr digit = line;  // k of a transposed operand
-    if (left > 1) {
-      digit = left == copy.extent[d] ? rest : floor_mod(rest, Expr(copy.extent[d]));
-      rest = floor_div(rest, Expr(copy.extent[d]));
-      left /= copy.extent[d];
+    if (left == 1 && !rows_done) {
+      rest = line;
+      left = depth;
+      rows_done = true;
     }
+    Expr digit = left == copy.extent[d] ? rest : floor_mod(rest, Expr(copy.extent[d]));
+    rest = floor_div(rest, Expr(copy.extent[d]));
+    left /= copy.extent[d];
     index[d] = index[d] + Expr(copy.stride[d]) * digit;
   }
   std::string inside = "true";

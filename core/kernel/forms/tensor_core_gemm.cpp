@@ -5,14 +5,13 @@
 
 #include "core/ir/analysis/matrix_types.h"
 #include "core/kernel/argument_layout.h"
+#include "core/kernel/forms/tensor_core_steps.h"
 #include "core/support/checked.h"
 
 namespace tile::tensor_cores {
 namespace {
 
-constexpr int64_t kLeastExtent = 16;   // of m, n and k: below, other code is better
 constexpr size_t kMostDimensions = 5;  // of a tensor map
-constexpr int64_t kMostStride = 8;     // between elements that a bulk copy takes
 
 bool is_cast(const Node& n) { return n.kind == NodeKind::operation && n.op == Op::cast; }
 
@@ -95,7 +94,12 @@ class Recogniser {
  public:
   Recogniser(const Piece& piece, const Contraction& c, const Kernel& kernel, const Target& target,
              const ArgumentLayouts& layouts, bool bulk)
-      : piece_(piece), c_(c), kernel_(kernel), target_(target), layouts_(layouts) {
+      : piece_(piece),
+        c_(c),
+        kernel_(kernel),
+        target_(target),
+        layouts_(layouts),
+        factors_(piece_, layouts) {
     p_.bulk = bulk;
     p_.box = piece.box;
   }
@@ -109,7 +113,9 @@ class Recogniser {
     p_.b.load = swapped ? 0 : 1;
     for (Operand* o : {&p_.a, &p_.b}) o->type = layout_of(access(*o)).type;
     Role row = swapped ? Role::n : Role::m, column = swapped ? Role::m : Role::n;
-    if (!layout(p_.a, row) || !layout(p_.b, column) || !choose_k()) return std::nullopt;
+    if (!layout(p_.a, row) || !layout(p_.b, column)) return std::nullopt;
+    bool strict = target_.strict_skip && is_float(p_.sum);
+    if (!choose_steps(p_, piece_, factors_, {inner_[0], inner_[1]}, strict)) return std::nullopt;
     bool k_inside = p_.a.k_inside && p_.b.k_inside;
     if (p_.bulk && needs_k_inside(p_.a.type) && !k_inside) return std::nullopt;
     if (!boxes(p_.a) || !boxes(p_.b) || !conditions_are_limits()) return std::nullopt;
@@ -118,23 +124,25 @@ class Recogniser {
     for (const tile::Access& a : piece_.loads) {
       const ArgumentLayout& b = layout_of(a);
       for (size_t d = 0; d < b.shape.size(); ++d) {
-        if (b.shape[d] == 1 || d == inner_dimension(a)) continue;
+        if (b.shape[d] == 1 || d == factors_.inner_dimension(a)) continue;
         int64_t bytes = b.strides[d] * static_cast<int64_t>(byte_size(b.type));
         if (bytes != 0) p_.alignment = std::min(p_.alignment, bytes & -bytes);
       }
     }
-    p_.steps = ceil_div(box(p_.k), p_.depth);
+    for (size_t i = 0; i < p_.k.size(); ++i) {
+      p_.steps = checked_mul(p_.steps, ceil_div(box(p_.k[i]), p_.k_tile[i]));
+    }
     for (IteratorId u : p_.around) p_.steps = checked_mul(p_.steps, box(u));
     return p_;
   }
 
  private:
   const tile::Access& access(const Operand& o) const { return piece_.loads[o.load]; }
-  const ArgumentLayout& layout_of(const tile::Access& a) const { return layouts_.at(a.tensor); }
+  const ArgumentLayout& layout_of(const tile::Access& a) const { return factors_.layout_of(a); }
   const BoundTensor& tensor(TensorId id) const { return kernel_.tensors[id]; }
   int64_t box(IteratorId iterator) const { return piece_.box[iterator]; }
   static int64_t coefficient(const Index& index, IteratorId iterator) {
-    return index.affine.coefficient(iterator).num();
+    return Factors::coefficient(index, iterator);
   }
 
   // Of a split product the two first loads stand for all.
@@ -196,15 +204,6 @@ class Recogniser {
     return false;
   }
 
-  // The dimension along which elements are neighbours.
-  std::optional<size_t> inner_dimension(const tile::Access& a) const {
-    const ArgumentLayout& b = layout_of(a);
-    for (size_t d = b.shape.size(); d-- > 0;) {
-      if (b.strides[d] == 1 && b.shape[d] > 1) return d;
-    }
-    return std::nullopt;
-  }
-
   bool mappable(const tile::Access& a, size_t inner) const {
     if (!p_.bulk) return true;
     const ArgumentLayout& b = layout_of(a);
@@ -222,16 +221,16 @@ class Recogniser {
   // Whether neighbours in memory differ in k or in a row; the inner iterator.
   bool layout(Operand& o, Role own) {
     const tile::Access& a = access(o);
-    std::optional<size_t> inner = inner_dimension(a);
+    std::optional<size_t> inner = factors_.inner_dimension(a);
     if (!inner || !mappable(a, *inner)) return false;
     const Index& index = a.index[*inner];
     IteratorId best;
     for (IteratorId u : roles_.ids()) {
-      bool suits = roles_[u] == Role::k || roles_[u] == own;
+      bool suits = factors_.has_terms(u) || roles_[u] == own;
       if (suits && coefficient(index, u) == 1 && (!best.valid() || box(u) > box(best))) best = u;
     }
     if (!best.valid()) return false;
-    o.k_inside = roles_[best] == Role::k;
+    o.k_inside = !piece_.is_parallel(best);
     inner_[o.load] = best;
     for (size_t u = 0; u < piece_.parallel_dims; ++u) {
       if (roles_[u] == own) o.iterators.push_back(IteratorId(u));
@@ -257,63 +256,28 @@ class Recogniser {
                      [&](IteratorId u, IteratorId v) { return distance(u) > distance(v); });
   }
 
-  bool choose_k() {
-    if (p_.a.k_inside) p_.k = inner_[p_.a.load];
-    if (p_.b.k_inside) {
-      if (p_.k.valid() && p_.k != inner_[p_.b.load]) return false;
-      p_.k = inner_[p_.b.load];
-    }
-    for (size_t u = piece_.parallel_dims; !p_.k.valid() && u < roles_.size(); ++u) {
-      if (roles_[u] == Role::k && box(IteratorId(u)) >= kLeastExtent) {
-        p_.k = IteratorId(u);
-      }
-    }
-    return p_.k.valid() && box(p_.k) >= kLeastExtent;
-  }
-
-  // The dimension that an iterator alone moves along; nullopt: none or several.
-  static std::optional<size_t> only_dimension(const tile::Access& a, IteratorId iterator) {
-    std::optional<size_t> found;
-    for (size_t d = 0; d < a.index.size(); ++d) {
-      if (coefficient(a.index[d], iterator) == 0) continue;
-      if (found) return std::nullopt;
-      found = d;
-    }
-    return found;
-  }
-
-  bool alone(const Index& index, IteratorId iterator) const {
-    for (size_t u = 0; u < piece_.box.size(); ++u) {
-      bool other = IteratorId(u) != iterator && piece_.box[u] > 1;
-      if (other && !index.affine.coefficient(u).is_zero()) return false;
-    }
-    return true;
-  }
-
   // Which iterators a box can span, and where the cells of k end.
   bool boxes(Operand& o) {
     const tile::Access& a = access(o);
     o.limit = layout_of(a).shape;
-    std::optional<size_t> inner = inner_dimension(a), k = only_dimension(a, p_.k);
-    if (!k || coefficient(a.index[*k], p_.k) != 1) return false;
-    size_t at = *k;
-    if (alone(a.index[at], p_.k)) {
-      o.limit[at] = std::min(o.limit[at], a.index[at].affine.constant.num() + box(p_.k));
-    } else if (box(p_.k) % p_.depth != 0) {
-      return false;
-    }
+    std::optional<size_t> inner = factors_.inner_dimension(a);
     std::vector<bool> spanned(a.index.size(), false);
-    spanned[at] = true;
+    for (size_t i = 0; i < p_.k.size(); ++i) {
+      size_t d = *Factors::only_dimension(a, p_.k[i]);
+      spanned[d] = spanned[d] || p_.k_tile[i] > 1;
+      if (!factors_.alone(a.index[d], p_.k[i])) continue;
+      int64_t last = coefficient(a.index[d], p_.k[i]) * (box(p_.k[i]) - 1);
+      o.limit[d] = std::min(o.limit[d], a.index[d].affine.constant.num() + last + 1);
+    }
     for (size_t i = o.iterators.size(); i-- > 0;) {  // the innermost first
       IteratorId u = o.iterators[i];
-      std::optional<size_t> d = only_dimension(a, u);
+      std::optional<size_t> d = Factors::only_dimension(a, u);
       bool fits = d && !spanned[*d];
       int64_t step = fits ? coefficient(a.index[*d], u) : 0;
       fits =
           fits && step >= 1 && step <= (d == inner ? 1 : kMostStride) && layout_of(a).shape[*d] > 1;
       if (fits) spanned[*d] = true;
-      // From its first to its last cell a box has at most 256 indices of a dimension.
-      o.most.insert(o.most.begin(), fits ? 255 / step + 1 : 1);
+      o.most.insert(o.most.begin(), fits ? kMostSpan / step + 1 : 1);
     }
     return o.k_inside || o.most.back() > 1;
   }
@@ -350,7 +314,7 @@ class Recogniser {
   void collect_rest(Role row, Role column) {
     for (IteratorId u : roles_.ids()) {
       if (!piece_.is_parallel(u)) {
-        if (u != p_.k) p_.around.push_back(u);
+        if (std::find(p_.k.begin(), p_.k.end(), u) == p_.k.end()) p_.around.push_back(u);
       } else if (roles_[u] != row && roles_[u] != column) {
         p_.batch.push_back(u);
       }
@@ -362,6 +326,7 @@ class Recogniser {
   const Kernel& kernel_;
   const Target& target_;
   const ArgumentLayouts& layouts_;
+  Factors factors_;
   IdVector<IteratorId, Role> roles_;
   IteratorId inner_[2];  // by load: the iterator in which neighbours in memory differ
   Product p_;

@@ -36,8 +36,12 @@ struct Product {
   DType sum = DType::f32;
   bool bulk = true;  // boxes come by bulk copies
   Operand a, b;
-  IteratorId k;       // the reduction that the steps cut
-  int64_t depth = 0;  // of a step: 128 bytes, or 64 where threads copy all but f64
+  // The reductions that the steps cut, outermost first as in a step's boxes, and how many values of
+  // each a step has: one where neighbours in memory differ in it, else as many as boxes can span.
+  std::vector<IteratorId> k;
+  std::vector<int64_t> k_tile;
+  int64_t depth =
+      0;  // of a step, all of its terms: 128 bytes, or 64 where threads copy all but f64
   int64_t steps = 1;
   int64_t alignment = 16;  // in bytes, of lines of neighbours; less than 4: slow for threads
   // Of f32: each factor as two values of tf32. Threads split them; bulk copies bring what load 2

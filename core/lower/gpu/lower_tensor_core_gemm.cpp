@@ -236,7 +236,7 @@ class TensorCoreLowering : PieceForm {
   nest::For steps(State s) const {
     Definitions d("step");
     std::vector<IteratorId> iterators = p_.around;
-    iterators.push_back(p_.k);
+    iterators.insert(iterators.end(), p_.k.begin(), p_.k.end());
     std::vector<int64_t> extents = counts(iterators);
     enter(s, iterators, d.digits(tidy(first_ + Expr::variable("step")), extents));
     nest::For loop = make_loop("step", 0, count_, LoopKind::serial);
@@ -278,7 +278,7 @@ class TensorCoreLowering : PieceForm {
     c.stride.assign(access.index.size(), 1);
     for (const Index& index : access.index) c.origin.push_back(values_.value_of(index.affine, s));
     std::vector<IteratorId> iterators = o.iterators;
-    iterators.insert(o.k_inside ? iterators.end() : iterators.begin(), p_.k);
+    iterators.insert(o.k_inside ? iterators.end() : iterators.begin(), p_.k.begin(), p_.k.end());
     std::vector<size_t> spanned;
     for (IteratorId u : iterators) {
       if (tile(u) == 1) continue;

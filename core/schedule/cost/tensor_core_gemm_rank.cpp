@@ -323,7 +323,9 @@ std::vector<Ranked> ranked_tiles(const Product& product, const Piece& piece, con
     };
     set(product.a, rows.best);
     set(product.b, columns.best);
-    r.schedule.tile[product.k] = product.depth;
+    for (size_t i = 0; i < product.k.size(); ++i) {
+      r.schedule.tile[product.k[i]] = product.k_tile[i];
+    }
     r.schedule.stages = stages_that_fit(r.schedule, product, target);
     if (r.schedule.stages == 0) continue;
     int64_t tiles = checked_mul(batches, checked_mul(rows.tiles, columns.tiles));

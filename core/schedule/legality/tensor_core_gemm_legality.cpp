@@ -81,7 +81,7 @@ std::string each_piece(
 }  // namespace
 
 std::string broken(const TensorCoreGemm& schedule, const Product& product, const Target& target) {
-  size_t iterators = product.a.iterators.size() + product.b.iterators.size() + 1 +
+  size_t iterators = product.a.iterators.size() + product.b.iterators.size() + product.k.size() +
                      product.batch.size() + product.around.size();
   if (schedule.tile.size() != iterators) return "another number of iterators";
   for (const Operand* o : {&product.a, &product.b}) {
@@ -93,7 +93,9 @@ std::string broken(const TensorCoreGemm& schedule, const Product& product, const
       !std::all_of(product.around.begin(), product.around.end(), single)) {
     return "a tile over an iterator that is no row, column or step";
   }
-  if (schedule.tile[product.k] != product.depth) return "a step's depth";
+  for (size_t i = 0; i < product.k.size(); ++i) {
+    if (schedule.tile[product.k[i]] != product.k_tile[i]) return "a step's depth";
+  }
   if (std::string rule = broken_split(schedule, product); !rule.empty()) return rule;
   if (std::string rule = broken_stream(schedule, product); !rule.empty()) return rule;
   int64_t rows = tile_rows(schedule, product), columns = tile_columns(schedule, product);
