@@ -24,6 +24,7 @@ constexpr double kStoreCost = 4;
 // On a GPU that reads and writes 4 TB/s and has 30e12 instructions, four bytes are worth 28 of
 // them.
 constexpr int kRecomputed = 20;
+constexpr double kCheap = 2;  // instructions of an operation that every element has
 // A tensor of so many times fewer elements holds numbers of rows.
 constexpr double kNumbersOfRow = 8;
 
@@ -296,7 +297,8 @@ class Inliner {
                    piece.loads.size() + source.loads.size() <= kLoadLimit;
       bool cheaper = small && (agreed("inline-pointwise " + program_.tensors[it->first].name,
                                       [&] { return worth(it->first, it->second); }) ||
-                               is_summed_across_rows(piece, piece.loads[slot], it->second));
+                               is_summed_across_rows(piece, piece.loads[slot], it->second) ||
+                               widens(it->second));
       if (cheaper) splice(piece, slot, it->second, *component);
     }
     piece.body = tidied(piece.body);
@@ -328,6 +330,34 @@ class Inliner {
       of_rows += reduced && !kept ? 1 : 0;
     }
     return whole == 1 && of_rows > 0;
+  }
+
+  // On a GPU, what cheap operations make of one tensor of a narrower type and of numbers of rows or
+  // columns, as a normalized element in f32 is made of a bf16, a mean and a variance: every reader
+  // moves fewer bytes where it reads that tensor instead, and nothing wide is stored.
+  bool widens(const Producer& producer) const {
+    const Piece& source = producer.statement->pieces[0];
+    if (!is_gpu(target_) || source.body.results.size() != 1) return false;
+    size_t width = byte_size(program_.tensors[producer.statement->outputs[0]].type), bytes = 0;
+    double each = 0, of_numbers = 0;  // instructions of what every element has, and of the others
+    std::vector<bool> whole;          // by node: made of elements that are as many as the result's
+    for (const Node& n : source.body.nodes) {
+      bool made = false;
+      for (NodeId a : n.args) made = made || whole[a.index()];
+      if (n.kind == NodeKind::fold) return false;
+      if (n.kind == NodeKind::load) {
+        const BoundTensor& tensor = program_.tensors[source.loads[n.slot].tensor];
+        auto count = static_cast<double>(element_count(tensor.shape));
+        made = made || count * kNumbersOfRow > point_count(source);
+        if (count > point_count(source) || (made && byte_size(tensor.type) >= width)) return false;
+        if (made) bytes += byte_size(tensor.type);
+      }
+      double own = n.kind == NodeKind::operation ? cost_of(n.op).instructions : 0;
+      if (made && own > kCheap) return false;
+      (made ? each : of_numbers) += own;
+      whole.push_back(made);
+    }
+    return bytes > 0 && bytes < width && each + of_numbers <= kRecomputed;
   }
 
   BoundProgram& program_;
