@@ -12,6 +12,9 @@ namespace tile {
 void straighten_bands(BoundProgram& program, const Target& target);
 // On a GPU, sums of scores times what another result sums up, too, become sums of that result.
 void exchange_sums(BoundProgram& program, const Target& target);
+// On a GPU, elements that other statements only compare with a number are stored as the result of
+// that.
+void store_comparisons(BoundProgram& program, const Target& target);
 // On a GPU, factors that all terms of a sum have are applied to the sum.
 void factor_sums(BoundProgram& program, const Target& target);
 // On a GPU, a factor in f32 of terms that are rounded to the other factor's bf16 is rounded to it

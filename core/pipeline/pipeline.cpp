@@ -55,6 +55,8 @@ constexpr std::array kPasses = {
     row("tabulate", tabulate, kOptional, "looks up costly functions of one byte"),
     row("narrow-bodies", narrow_bodies, kOptional,
         "computes small integers in lanes of 8 or 16 bits"),
+    row("store-comparisons", store_comparisons, kOptional,
+        "stores comparisons instead of the elements that are read for them alone"),
     row("factor-sums", factor_sums, kOptional,
         "applies factors that all terms of a sum have to the sum"),
     row("common-sums", share_common_subexpressions, kOptional,
