@@ -158,11 +158,13 @@ Block OuterLoopLowering::outer_loop(size_t i, const State& s) {
   };
   std::string name = c_.variable(l.iterator, s);
   std::optional<VisitedBlocks> visited =
-      shared_body_.inside ? visited_blocks(c_, i, s) : std::nullopt;
+      shared_body_.inside ? visited_blocks(c_, i, s) : needed_tiles(c_, i, s);
   auto blocks = [&](const Expr& count, const std::function<Block(const Expr&)>& body) {
     if (!visited) return counted(name, count, LoopKind::serial, body);
-    Expr end = min(count, visited->end);
-    return looped(name, visited->first, tidy(end - visited->first), LoopKind::serial, body);
+    Expr extent = tidy(min(count, visited->end) - visited->first);
+    // Behind whole tiles there may be one of another size, which is the first then.
+    if (!shared_body_.inside) extent = max(Expr(0), extent);
+    return looped(name, visited->first, extent, LoopKind::serial, body);
   };
   if (!tile_follows(i)) {
     return blocks(blocks_in(p.size, l.step),

@@ -25,18 +25,15 @@ Body factor_of(DType type) {
   return body;
 }
 
-}  // namespace
-
-namespace {
-
 using Bounds = std::vector<std::vector<StreamBound>>;
 
-// The streamed axis's values that the rows of a state need.
+// The streamed axis's values that the rows of a state need, of which there are at most so many.
 class NeededValues {
  public:
   // `of`: stream_bounds() or stream_begins().
   using Of = Bounds (*)(const Kernel&, const std::vector<int64_t>&);
-  NeededValues(const PieceContext& c, const State& s) : c_(c), s_(s) {}
+  NeededValues(const PieceContext& c, const State& s, std::vector<int64_t> rows)
+      : c_(c), s_(s), rows_(std::move(rows)) {}
 
   // The least value of every list of upper bounds, the largest of these; nothing where there is
   // none.
@@ -76,7 +73,7 @@ class NeededValues {
   template <class Take>
   void of_lists(Of of, const Take& take) const {
     const KernelStage& mine = c_.frame.kernel.stages[c_.stage];
-    Bounds all = of(c_.frame.kernel, c_.frame.row_blocks);
+    Bounds all = of(c_.frame.kernel, rows_);
     for (size_t i = 0; i < all.size(); ++i) {
       std::vector<Bound> list;
       for (size_t k = 0; k < all[i].size(); ++k) {
@@ -101,7 +98,7 @@ class NeededValues {
     if (frame.extent == nullptr) return at_hand;
     auto at = [&](int64_t size) {
       Kernel there = with_size(frame.kernel, *frame.extent, size);
-      return of(there, frame.row_blocks)[list][bound].constant;
+      return of(there, rows_)[list][bound].constant;
     };
     int64_t one = at(1), two = at(2);
     return tidy(Expr(two - one) * Expr::variable(kExtentName) + Expr(2 * one - two));
@@ -109,6 +106,7 @@ class NeededValues {
 
   const PieceContext& c_;
   const State& s_;
+  const std::vector<int64_t> rows_;
 };
 
 }  // namespace
@@ -119,7 +117,7 @@ std::optional<VisitedBlocks> visited_blocks(const PieceContext& c, size_t outer,
   Expr extent = c.extent(l.iterator);
   c.frame.stream_begin = 0;
   c.frame.stream_end = extent;
-  NeededValues needed(c, s);
+  NeededValues needed(c, s, c.frame.row_blocks);
   std::optional<Expr> first = needed.first(), last = needed.last(extent);
   if (!first && !last) return std::nullopt;
   VisitedBlocks blocks{0, blocks_in(extent, l.step)};
@@ -129,6 +127,34 @@ std::optional<VisitedBlocks> visited_blocks(const PieceContext& c, size_t outer,
   c.frame.stream_begin = tidy(Expr(l.step) * blocks.first);
   if (last) c.frame.stream_end = min(extent, Expr(l.step) * blocks.end);
   return blocks;
+}
+
+std::optional<VisitedBlocks> needed_tiles(const PieceContext& c, size_t outer, const State& s) {
+  const Loop& l = c.schedule.outer[outer];
+  const KernelStage& mine = c.frame.kernel.stages[c.stage];
+  bool cells = mine.stream.valid() && l.iterator == mine.stream && !reduces_stream(mine);
+  if (!cells || c.frame.extent != nullptr || !c.extent(l.iterator).is_constant()) return {};
+  std::vector<int64_t> rows;
+  bool fewer = false;  // than the block has
+  for (RowId r : mine.rows.ids()) {
+    const Expr& size = s.at[mine.rows[r]].size;
+    if (!size.is_constant()) return std::nullopt;
+    rows.push_back(size.value());
+    fewer = fewer || rows.back() < c.frame.row_blocks[r];
+  }
+  if (!fewer) return std::nullopt;
+  rows.push_back(c.frame.row_blocks.back());
+  NeededValues needed(c, s, std::move(rows));
+  std::optional<Expr> first = needed.first(), last = needed.last(c.extent(l.iterator));
+  if (!first && !last) return std::nullopt;
+  const Position& p = s.at[l.iterator];
+  auto tile_of = [&](const Expr& value) {
+    return floor_div(tidy(value - p.begin()), Expr(l.step));
+  };
+  VisitedBlocks tiles{0, blocks_in(p.size, l.step)};
+  if (first) tiles.first = min(max(Expr(0), tile_of(*first)), tiles.end);
+  if (last) tiles.end = max(tiles.first, min(tiles.end, tidy(tile_of(*last) + Expr(1))));
+  return tiles;
 }
 
 // The end of a tile of the running maximum: the factor of this block, the new maximum, and what is
