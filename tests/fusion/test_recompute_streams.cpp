@@ -4,12 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <random>
 
 #include "core/autodiff/differentiate.h"
 #include "core/fusion/group.h"
 #include "core/kernel/stream.h"
 #include "core/pipeline/pipeline.h"
+#include "core/schedule/space/row_candidates.h"
 #include "core/support/choices.h"
 #include "tests/support/run_tile.h"
 #include "tests/support/schedule_kernels.h"
@@ -184,6 +186,83 @@ TEST(RecomputedStreams, AreChosenByTime) {
   int64_t scores = a.groups * a.heads * a.rows * a.columns;
   EXPECT_LT(largest_temporary(chosen.program, chosen.steps), scores);
   EXPECT_EQ(largest_temporary(usual.program, usual.steps), scores);
+}
+
+// How many terms of products a nest adds up; both sides of what data decides have as many.
+class Terms {
+ public:
+  int64_t of(const nest::Block& block) {
+    int64_t all = 0;
+    for (const nest::Statement& s : block) {
+      if (const auto* loop = std::get_if<nest::For>(&s.what)) all += of(*loop);
+      if (const auto* choice = std::get_if<nest::If>(&s.what)) all += of(*choice);
+      const auto* store = std::get_if<nest::Store>(&s.what);
+      if (store != nullptr && store->kind == nest::StoreKind::fma) ++all;
+    }
+    return all;
+  }
+
+ private:
+  int64_t of(const nest::For& loop) {
+    int64_t begin = *value_at(loop.begin, at_), extent = *value_at(loop.extent, at_), all = 0;
+    bool alike = loop.kind == nest::LoopKind::unrolled || loop.kind == nest::LoopKind::vector;
+    for (int64_t i = 0; i < (alike ? std::min<int64_t>(extent, 1) : extent); ++i) {
+      at_[loop.variable] = begin + i;
+      all += of(loop.body);
+    }
+    return alike ? extent * all : all;
+  }
+  int64_t of(const nest::If& choice) {
+    bool holds = std::all_of(choice.nonnegative.begin(), choice.nonnegative.end(),
+                             [&](const Expr& e) { return *value_at(e, at_) >= 0; });
+    return of(holds ? choice.then : choice.otherwise);
+  }
+
+  std::map<std::string, int64_t, std::less<>> at_;
+};
+
+// A schedule whose blocks have 128 rows and 128 of the streamed axis.
+Schedule with_large_blocks(const Kernel& kernel, const Target& target) {
+  for (const Schedule& s : row_candidates(kernel, target, 500)) {
+    const std::vector<Loop>& outer = s.stages[0][0].outer;
+    auto large = std::count_if(outer.begin(), outer.begin() + static_cast<std::ptrdiff_t>(s.shared),
+                               [](const Loop& l) { return l.step == 128; });
+    if (large == 2) return s;
+  }
+  ADD_FAILURE() << "no such blocks";
+  return analytic_schedule(kernel, target);
+}
+
+// Scores of blocks at the diagonal are made for half of the cells and half a tile of 64 rows for
+// each row, where whole blocks would be 0.5625 of all; the sums of them know their own conditions.
+TEST(RecomputedStreams, MakeCellsThatSumsNeed) {
+  Attention a = causal();
+  a.rows = a.columns = 1024;
+  a.depth = a.values = 64;
+  a.scaled = "L * 0.25";
+  BoundProgram bound = test::bind_text(a.gradients(), test::types_of(a.inputs(5)));
+  Target target = wide_target();
+  target.threads = 2;
+  SpaceFirst now;
+  Compiled c = compiled(bound, target);
+  int products = 0;
+  for (const Step& step : c.steps) {
+    const auto& kernel = std::get<Kernel>(step);
+    if (!has_stream(kernel)) continue;
+    int64_t all = 0;
+    for (const KernelStage& stage : kernel.stages) {
+      const Piece& p = stage.contraction.pieces[0];
+      bool product = p.parallel_dims < p.box.size() && p.loads.size() == 2 && p.box.size() == 5;
+      if (!product) continue;
+      all += element_count(Shape(p.box.begin(), p.box.end()));
+      ++products;
+    }
+    Schedule pick = with_large_blocks(kernel, target);
+    double made = static_cast<double>(Terms().of(lower(kernel, pick, target).body));
+    EXPECT_LT(made, 0.53 * static_cast<double>(all)) << kernel.name;
+    EXPECT_GT(made, 0.5 * static_cast<double>(all)) << kernel.name;
+  }
+  EXPECT_GE(products, 8);
 }
 
 // What lies behind the mask is not visited, from either end of the streamed axis.
