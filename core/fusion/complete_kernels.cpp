@@ -51,6 +51,17 @@ Completion::Completion(const BoundProgram& program) {
   }
 }
 
+bool Completion::read_inside(const BoundStatement& reader, const Kernel& kernel) const {
+  std::vector<TensorId> writes = written_by(reader);
+  return std::all_of(writes.begin(), writes.end(), [&](TensorId w) {
+    TensorId instead = gone.at(w);
+    return !instead.valid() ||
+           std::any_of(kernel.stages.begin(), kernel.stages.end(), [&](const KernelStage& stage) {
+             return contains(stage.contraction.outputs, instead);
+           });
+  });
+}
+
 bool Completion::needed_outside(TensorId id, const Kernel& kernel,
                                 const std::vector<std::vector<TensorId>>& reads) const {
   if (kept_.contains(id)) return true;
@@ -62,7 +73,7 @@ bool Completion::needed_outside(TensorId id, const Kernel& kernel,
   return std::any_of(readers->second.begin(), readers->second.end(), [&](const BoundStatement* s) {
     std::vector<TensorId> writes = written_by(*s);
     if (std::all_of(writes.begin(), writes.end(), [&](TensorId w) { return gone.contains(w); })) {
-      return false;
+      return !read_inside(*s, kernel);
     }
     // A stage may make the results of several statements that were joined.
     return std::none_of(kernel.stages.begin(), kernel.stages.end(), [&](const auto& stage) {

@@ -20,10 +20,11 @@ class Completion {
 
   // Where each stage's result is needed outside its own kernel, and the kernel's arguments.
   void complete(Kernel& kernel) const;
-  // Tensors that no kernel makes: what reads them is written otherwise.
-  std::set<TensorId> gone;
+  GoneTensors gone;
 
  private:
+  // Where the statement's results are gone: whether the kernel or none reads its operands.
+  bool read_inside(const BoundStatement& reader, const Kernel& kernel) const;
   // `reads`: of each stage of the kernel.
   bool needed_outside(TensorId id, const Kernel& kernel,
                       const std::vector<std::vector<TensorId>>& reads) const;

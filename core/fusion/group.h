@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "core/kernel/kernel.h"
+#include "core/support/choices.h"
 #include "core/support/pass.h"
 
 namespace tile {
@@ -103,13 +105,22 @@ const std::string& result_name(const Kernel& kernel, const BoundProgram& program
 // The model's time for a kernel as it would be compiled.
 double compiled_cost(const Kernel& raw, const Target& target,
                      const std::function<void(Kernel&)>& finish);
+// The same with the bytes of the tensors that it stores.
+Price compiled_price(const Kernel& raw, const Target& target,
+                     const std::function<void(Kernel&)>& finish);
+double stored_bytes(const Kernel& kernel);
 
+// Tensors of the program that no kernel makes, since what reads them is written otherwise. With a
+// valid id: the kernel that makes that tensor has cells of its own instead, and makes them of the
+// same operands.
+using GoneTensors = std::map<TensorId, TensorId>;
 // Makes one kernel with a streamed axis (KernelStage::stream) of a maximum, the exponential of
 // distances to it, sums of that, and what makes the distances' terms, where that is cheaper; or
 // wherever it is legal with `always`. Tensors that no kernel makes any more are added to `gone`.
+// Also scores and sums of what is made of them, without a maximum.
 std::vector<Step> fuse_streams(std::vector<Step> steps, const BoundProgram& program,
                                const Target& target, const std::function<void(Kernel&)>& finish,
-                               std::set<TensorId>& gone, bool always);
+                               GoneTensors& gone, bool always);
 // Makes one kernel of a reduction over disjoint windows and of what makes its operand, which is
 // then not stored, where that is cheaper; or wherever it is legal with `always`.
 std::vector<Step> fuse_pools(std::vector<Step> steps, const BoundProgram& program,

@@ -315,10 +315,25 @@ const std::string& result_name(const Kernel& kernel, const BoundProgram& program
 
 double compiled_cost(const Kernel& raw, const Target& target,
                      const std::function<void(Kernel&)>& finish) {
+  return compiled_price(raw, target, finish).ns;
+}
+
+Price compiled_price(const Kernel& raw, const Target& target,
+                     const std::function<void(Kernel&)>& finish) {
   Kernel k = raw;
   finish(k);
+  double bytes = stored_bytes(k);
   collapse_for(k, target);
-  return estimate(analytic_schedule(k, target), k, target);
+  return {estimate(analytic_schedule(k, target), k, target), bytes};
+}
+
+double stored_bytes(const Kernel& kernel) {
+  double bytes = 0;
+  for (TensorId id : kernel.writes) {
+    const BoundTensor& t = kernel.tensors[id];
+    bytes += static_cast<double>(element_count(t.shape)) * static_cast<double>(byte_size(t.type));
+  }
+  return bytes;
 }
 
 std::vector<Step> fuse_rows(std::vector<Step> steps, const BoundProgram& program,

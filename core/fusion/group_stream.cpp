@@ -1,7 +1,7 @@
 // Kernels with a streamed axis, found from the bodies: a maximum along an axis, exponentials of the
 // distances to it, and sums of multiples of those (attention). A factor of the terms that does not
-// depend on the axis (the division by the sum) is applied to the sums instead. On a GPU also scores
-// and sums of what is made of them without a maximum, as gradients of attention are.
+// depend on the axis (the division by the sum) is applied to the sums instead. Also scores and sums
+// of what is made of them without a maximum, as gradients of attention are.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -47,7 +47,7 @@ void put_row_last(Kernel& kernel, RowId row) {
 class StreamFusion {
  public:
   StreamFusion(std::vector<Step> steps, const BoundProgram& program, const Target& target,
-               const std::function<void(Kernel&)>& finish, std::set<TensorId>& gone, bool always)
+               const std::function<void(Kernel&)>& finish, GoneTensors& gone, bool always)
       : program_(program),
         target_(target),
         finish_(finish),
@@ -60,7 +60,7 @@ class StreamFusion {
       std::optional<stream::Parts> parts = stream::find_parts(steps_.list(), program_, i);
       if (parts) fuse(*parts);
     }
-    if (is_gpu(target_)) fuse_regions();
+    fuse_regions();
     return steps_.left();
   }
 
@@ -75,13 +75,13 @@ class StreamFusion {
   }
 
   // `before`: the tensors that are gone without the stream.
-  double cost_apart(const std::vector<size_t>& list, const std::set<TensorId>& before) const {
-    std::set<TensorId> now = std::exchange(gone_, before);
+  Price price_apart(const std::vector<size_t>& list, const GoneTensors& before) const {
+    GoneTensors now = std::exchange(gone_, before);
     std::vector<Step> apart;
     for (size_t i : list) apart.push_back(*steps_[i]);
-    double total = 0;
+    Price total;
     for (const Step& s : fuse_rows(std::move(apart), program_, target_, finish_, false)) {
-      total += compiled_cost(std::get<Kernel>(s), target_, finish_);
+      total += compiled_price(std::get<Kernel>(s), target_, finish_);
     }
     gone_ = std::move(now);
     return total;
@@ -90,9 +90,9 @@ class StreamFusion {
   void fuse(const stream::Parts& parts) {
     std::vector<size_t> list = members(parts);
     if (!can_stand(steps_, list, list.back(), program_)) return;
-    std::set<TensorId> before = gone_;
+    GoneTensors before = gone_;
     for (size_t i : parts.multiples) {
-      gone_.insert(std::get<Kernel>(*steps_[i]).stages[0].contraction.outputs[0]);
+      gone_[std::get<Kernel>(*steps_[i]).stages[0].contraction.outputs[0]] = TensorId();
     }
     std::optional<Kernel> kernel = stream::streamed_kernel(steps_.list(), program_, parts);
     if (kernel && !drops_terms(parts, *kernel)) kernel.reset();
@@ -103,11 +103,12 @@ class StreamFusion {
     for (size_t i = 0; i < steps_.size(); ++i) {
       const Kernel* k = steps_.plain_kernel(i);
       const Contraction* c = k == nullptr ? nullptr : &k->stages[0].contraction;
-      bool begins = c != nullptr && stream::makes_scores(*c, program_.tensors) &&
-                    stream::outgrows_factors(*c, program_.tensors);
+      bool begins = c != nullptr && stream::makes_scores(*c, program_.tensors, target_) &&
+                    stream::are_large(*c, program_.tensors, target_);
       if (!begins) continue;
       if (!uses) uses.emplace(steps_.list(), program_);
-      std::optional<stream::Region> region = stream::find_region(steps_.list(), program_, *uses, i);
+      std::optional<stream::Region> region =
+          stream::find_region(steps_.list(), program_, target_, *uses, i);
       if (!region) continue;
       fuse(std::move(*region));
       uses.reset();
@@ -115,13 +116,13 @@ class StreamFusion {
   }
   void fuse(stream::Region region) {
     if (!can_stand(steps_, region.steps, region.steps.back(), program_)) return;
-    std::set<TensorId> before = gone_;
-    gone_.insert(region.widened.begin(), region.widened.end());
+    GoneTensors before = gone_;
+    TensorId made = region.kernel.stages.back().contraction.outputs[0];
+    for (TensorId id : region.widened) gone_[id] = made;
     place(std::move(region.kernel), region.steps, std::move(before));
   }
   // The kernel, if it is legal and cheaper, instead of the steps.
-  void place(std::optional<Kernel> kernel, const std::vector<size_t>& list,
-             std::set<TensorId> before) {
+  void place(std::optional<Kernel> kernel, const std::vector<size_t>& list, GoneTensors before) {
     if (kernel) kernel = cheaper(std::move(*kernel), list, before);
     if (!kernel) {
       gone_ = std::move(before);
@@ -145,7 +146,7 @@ class StreamFusion {
     bool kept = std::any_of(from.stages.begin(), from.stages.end(), [&](const KernelStage& s) {
       return is_read_outside(s.contraction.outputs[0], list);
     });
-    if (!kept) gone_.insert(terms);
+    if (!kept) gone_[terms] = kernel.stages.back().contraction.outputs[0];
     return !kept;
   }
   bool is_read_outside(TensorId id, const std::vector<size_t>& list) const {
@@ -172,24 +173,30 @@ class StreamFusion {
     if (last < none) put_row_last(kernel, RowId(last));
   }
 
+  // Where space comes first, as little as the steps apart is enough: these store no more if they
+  // share rows, as they may come to do with others.
+  static bool is_better(const Price& together, const Price& apart) {
+    return together < apart || (space_first() && together.bytes == apart.bytes);
+  }
   // Nothing where it is not legal or does not cost less than the steps apart.
   std::optional<Kernel> cheaper(Kernel made, const std::vector<size_t>& list,
-                                const std::set<TensorId>& before) const {
+                                const GoneTensors& before) const {
     std::optional<Kernel> kernel(std::move(made));
     finish_(*kernel);
     if (!broken_rows(*kernel).empty()) return std::nullopt;
     if (is_gpu(target_) && gpu::stream_schedules(*kernel, target_).empty()) return std::nullopt;
     if (!is_gpu(target_)) place_rows(*kernel);
-    bool is_cheaper = always_ || agreed("fuse-streams " + result_name(*kernel, program_), [&] {
-                        return compiled_cost(*kernel, target_, finish_) < cost_apart(list, before);
-                      });
+    bool is_cheaper =
+        always_ || agreed("fuse-streams " + result_name(*kernel, program_), [&] {
+          return is_better(compiled_price(*kernel, target_, finish_), price_apart(list, before));
+        });
     return is_cheaper ? std::move(kernel) : std::nullopt;
   }
 
   const BoundProgram& program_;
   const Target& target_;
   const std::function<void(Kernel&)>& finish_;
-  std::set<TensorId>& gone_;
+  GoneTensors& gone_;
   bool always_;
   OpenSteps steps_;
 };
@@ -198,7 +205,7 @@ class StreamFusion {
 
 std::vector<Step> fuse_streams(std::vector<Step> steps, const BoundProgram& program,
                                const Target& target, const std::function<void(Kernel&)>& finish,
-                               std::set<TensorId>& gone, bool always) {
+                               GoneTensors& gone, bool always) {
   return StreamFusion(std::move(steps), program, target, finish, gone, always).run();
 }
 

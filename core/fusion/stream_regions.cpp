@@ -12,6 +12,7 @@
 #include "core/kernel/forms/stream_pattern.h"
 #include "core/kernel/rows.h"
 #include "core/kernel/stream.h"
+#include "core/support/choices.h"
 
 namespace tile::stream {
 namespace {
@@ -44,8 +45,8 @@ StepAxes axes_of(const Kernel& kernel) {
 class RegionFinder {
  public:
   RegionFinder(const std::vector<std::optional<Step>>& steps, const BoundProgram& program,
-               const StepUses& uses)
-      : steps_(steps), program_(program), uses_(uses) {}
+               const Target& target, const StepUses& uses)
+      : steps_(steps), program_(program), target_(target), uses_(uses) {}
 
   std::optional<Region> at(size_t scores) {
     if (kernel(scores) == nullptr || !is_scores(scores) || !collect(scores)) return std::nullopt;
@@ -69,7 +70,7 @@ class RegionFinder {
   }
   const Piece& first(size_t i) const { return kernel(i)->stages[0].contraction.pieces[0]; }
   bool is_scores(size_t i) const {
-    return makes_scores(kernel(i)->stages[0].contraction, program_.tensors);
+    return makes_scores(kernel(i)->stages[0].contraction, program_.tensors, target_);
   }
 
   // From the scores on to all that reads what has their cells, up to the sums; and to other scores
@@ -270,6 +271,7 @@ class RegionFinder {
 
   const std::vector<std::optional<Step>>& steps_;
   const BoundProgram& program_;
+  const Target& target_;
   const StepUses& uses_;
   std::set<size_t> members_, sums_;
   std::set<TensorId> cells_;  // tensors that have the region's cells
@@ -282,14 +284,32 @@ class RegionFinder {
 
 }  // namespace
 
-bool makes_scores(const Contraction& c, const BoundTensors& tensors) {
+std::optional<std::pair<NodeId, NodeId>> factors_of_scores(const Body& body, const Target& target) {
+  if (is_gpu(target)) return gpu::score_product(body);
+  auto without_casts = [&](NodeId id) {
+    while (body[id].kind == NodeKind::operation && body[id].op == Op::cast) id = body[id].args[0];
+    return id;
+  };
+  const Node& root = body[without_casts(body.results[0])];
+  bool product = root.kind == NodeKind::operation && root.op == Op::mul && is_float(root.type);
+  if (!product) return std::nullopt;
+  NodeId a = without_casts(root.args[0]), b = without_casts(root.args[1]);
+  if (!is_float(body[a].type) || !is_float(body[b].type)) return std::nullopt;
+  return std::pair(a, b);
+}
+
+bool sums_scores(const Contraction& c, const Target& target) {
+  bool wide = c.accumulator == DType::f32 || (c.accumulator == DType::f64 && !is_gpu(target));
+  return c.aggregation == Aggregation::sum && wide;
+}
+
+bool makes_scores(const Contraction& c, const BoundTensors& tensors, const Target& target) {
   bool sum = c.normalized && c.pieces.size() == 1 && c.outputs.size() == 1 && !c.fill &&
-             c.aggregation == Aggregation::sum && c.accumulator == DType::f32 &&
-             tensors[c.outputs[0]].role == TensorRole::temporary;
+             sums_scores(c, target) && tensors[c.outputs[0]].role == TensorRole::temporary;
   if (!sum) return false;
   const Piece& p = c.pieces[0];
   if (p.box.size() != p.parallel_dims + 1 || p.box.back() > gpu::kMostExtent) return false;
-  auto factors = gpu::score_product(p.body);
+  auto factors = factors_of_scores(p.body, target);
   if (!factors) return false;
   const Node &a = p.body[factors->first], &b = p.body[factors->second];
   if (a.kind != NodeKind::load || b.kind != NodeKind::load || a.slot == b.slot) return false;
@@ -303,13 +323,14 @@ bool makes_scores(const Contraction& c, const BoundTensors& tensors) {
   return rows && columns;
 }
 
-bool outgrows_factors(const Contraction& c, const BoundTensors& tensors) {
+bool are_large(const Contraction& c, const BoundTensors& tensors, const Target& target) {
   auto bytes = [&](TensorId id) {
     return element_count(tensors[id].shape) * static_cast<int64_t>(byte_size(tensors[id].type));
   };
   int64_t factors = 0;
   for (const Access& a : c.pieces[0].loads) factors += bytes(a.tensor);
-  return bytes(c.outputs[0]) > factors;
+  int64_t near = is_gpu(target) || space_first() ? 0 : target.l2_bytes;
+  return bytes(c.outputs[0]) > std::max(factors, near);
 }
 
 StepUses::StepUses(const std::vector<std::optional<Step>>& steps, const BoundProgram& program) {
@@ -336,9 +357,9 @@ const std::vector<size_t>& StepUses::readers(TensorId id) const {
 }
 
 std::optional<Region> find_region(const std::vector<std::optional<Step>>& steps,
-                                  const BoundProgram& program, const StepUses& uses,
-                                  size_t scores) {
-  return RegionFinder(steps, program, uses).at(scores);
+                                  const BoundProgram& program, const Target& target,
+                                  const StepUses& uses, size_t scores) {
+  return RegionFinder(steps, program, target, uses).at(scores);
 }
 
 }  // namespace tile::stream

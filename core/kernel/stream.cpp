@@ -346,13 +346,12 @@ Visited visited(const std::vector<std::vector<StreamBound>>& ends,
 
 }  // namespace
 
-double visited_share(const Kernel& kernel, const std::vector<int64_t>& blocks, bool begins) {
+double visited_share(const Kernel& kernel, const std::vector<int64_t>& blocks) {
   const KernelStage& first = kernel.stages[0];
   const IterationBox& box = first.contraction.pieces[0].box;
   int64_t extent = box[first.stream], step = blocks.back();
-  auto all = stream_bounds(kernel, blocks);
+  auto all = stream_bounds(kernel, blocks), lower = stream_begins(kernel, blocks);
   if (all.empty()) return 1;
-  auto lower = begins ? stream_begins(kernel, blocks) : std::vector<std::vector<StreamBound>>();
   // Along the row that the bounds follow most, from block to block; other rows in their middle.
   std::vector<int64_t> counts(first.rows.size());
   size_t along = 0;

@@ -48,8 +48,7 @@ std::vector<std::vector<StreamBound>> stream_bounds(const Kernel& kernel,
 // block of row r) / divisor).
 std::vector<std::vector<StreamBound>> stream_begins(const Kernel& kernel,
                                                     const std::vector<int64_t>& blocks);
-// The share of the axis's blocks that are visited, on average; `begins`: where lower bounds hold,
-// too.
-double visited_share(const Kernel& kernel, const std::vector<int64_t>& blocks, bool begins = false);
+// The share of the axis's blocks that are visited, on average.
+double visited_share(const Kernel& kernel, const std::vector<int64_t>& blocks);
 
 }  // namespace tile

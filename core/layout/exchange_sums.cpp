@@ -11,10 +11,11 @@
 #include <set>
 
 #include "core/fusion/stream_regions.h"
-#include "core/kernel/forms/gpu_stream.h"
 #include "core/kernel/forms/stream_pattern.h"
 #include "core/layout/layout.h"
+#include "core/layout/program_parts.h"
 #include "core/layout/score_regions.h"
+#include "core/support/choices.h"
 #include "core/support/control.h"
 
 namespace tile {
@@ -69,8 +70,9 @@ struct Product {
 
 class Exchange {
  public:
-  Exchange(BoundProgram& program, const StatementUses& uses, const ScoreRegion& region)
-      : program_(program), uses_(uses), region_(region) {}
+  Exchange(BoundProgram& program, const Target& target, const StatementUses& uses,
+           const ScoreRegion& region)
+      : program_(program), target_(target), uses_(uses), region_(region) {}
 
   // Whether some sum is another one now.
   bool run() {
@@ -211,7 +213,7 @@ class Exchange {
     return false;
   }
   bool exchange_with(size_t user, size_t axis, const Product& term, const Place& x, size_t scores) {
-    auto factors = gpu::score_product(piece(scores).body);
+    auto factors = stream::factors_of_scores(piece(scores).body, target_);
     if (!factors || !has_conditions(user, scores)) return false;
     const Body& body = piece(scores).body;
     std::optional<Place> a = place_of(scores, piece(scores).loads[body[factors->first].slot]),
@@ -291,7 +293,7 @@ class Exchange {
     return access;
   }
 
-  // The factor in f32 in the user's new piece.
+  // The factor, of the accumulator's type, in the user's new piece.
   std::optional<NodeId> emitted(Piece& sum, size_t user, const Factor& factor, size_t depth) const {
     auto load = [&](const Place& place) {
       std::optional<Access> read = at_rows(user, place, depth);
@@ -315,7 +317,7 @@ class Exchange {
       if (!failed) value = copy;
     }
     if (!value.valid()) return std::nullopt;
-    return sum.body.cast(value, DType::f32);
+    return sum.body.cast(value, statement(user).accumulator);
   }
 
   bool replace(size_t user, const Product& rest, const Place& a, size_t other, size_t scores) {
@@ -332,13 +334,14 @@ class Exchange {
     sum.stores = before.stores;
     std::optional<Place> known = place_of(other, piece(other).stores[0]);
     Body& body = sum.body;
+    DType type = statement(user).accumulator;
     NodeId value;
     auto times = [&](const Factor& factor, int power) {
       std::optional<NodeId> read = emitted(sum, user, factor, depth);
       if (!read) return false;
       for (int p = 0; p < std::abs(power); ++p) {
         Op op = power > 0 ? Op::mul : Op::div;
-        value = value.valid() ? body.operation(op, {value, *read}, DType::f32) : *read;
+        value = value.valid() ? body.operation(op, {value, *read}, type) : *read;
       }
       return true;
     };
@@ -347,7 +350,7 @@ class Exchange {
       if (!times(factor, power)) return false;
     }
     if (rest.factor != 1) {
-      value = body.operation(Op::mul, {value, body.real(rest.factor, DType::f32)}, DType::f32);
+      value = body.operation(Op::mul, {value, body.real(rest.factor, type)}, type);
     }
     body.results = {value};
     std::get<Contraction>(program_.statements[user]).pieces[0] = std::move(sum);
@@ -355,23 +358,47 @@ class Exchange {
   }
 
   BoundProgram& program_;
+  const Target& target_;
   const StatementUses& uses_;
   const ScoreRegion& region_;
 };
 
 }  // namespace
 
+namespace {
+
+// On a CPU a kernel that stores the scores may have the sums for nothing: decided by the model, of
+// the kernels that both programs become.
+bool is_better(const BoundProgram& other, const BoundProgram& program, const Target& target,
+               const StatementUses& uses, const ScoreRegion& region, size_t scores) {
+  std::vector<size_t> list = layout::around(program, uses, region);
+  auto price = [&](const BoundProgram& of) {
+    BoundProgram p = layout::part(of, uses, list, {});
+    recompute_streams(p, target);
+    return layout::kernel_price(p, target);
+  };
+  const auto& made = std::get<Contraction>(program.statements[scores]);
+  return agreed("exchange " + program.tensors[made.outputs[0]].name,
+                [&] { return price(other) < price(program); });
+}
+
+}  // namespace
+
 void exchange_sums(BoundProgram& program, const Target& target) {
-  if (!is_gpu(target) || target.gpu.matrix_per_ns <= 0) return;
+  if (is_gpu(target) && target.gpu.matrix_per_ns <= 0) return;
   std::set<size_t> seen;
   std::optional<StatementUses> uses(program);
   for (size_t i = 0; i < program.statements.size(); ++i) {
     checkpoint();
     if (seen.contains(i)) continue;
-    std::optional<ScoreRegion> region = layout::score_region(program, *uses, i);
+    std::optional<ScoreRegion> region = layout::score_region(program, target, *uses, i);
     if (!region) continue;
     seen.insert(region->cells.begin(), region->cells.end());
-    if (Exchange(program, *uses, *region).run()) uses.emplace(program);
+    BoundProgram other = program;
+    if (!Exchange(other, target, *uses, *region).run()) continue;
+    if (!is_gpu(target) && !is_better(other, program, target, *uses, *region, i)) continue;
+    program = std::move(other);
+    uses.emplace(program);
   }
 }
 

@@ -7,10 +7,11 @@
 
 namespace tile {
 
-// On a GPU, sums over a band of scores walk its columns, with the band as a condition, where
+// Sums over a band of scores walk its columns, with the band as a condition, where
 // kernels that stream columns are faster for that.
 void straighten_bands(BoundProgram& program, const Target& target);
-// On a GPU, sums of scores times what another result sums up, too, become sums of that result.
+// Sums of scores times what another result sums up, too, become sums of that result; on a CPU
+// where the model finds it better.
 void exchange_sums(BoundProgram& program, const Target& target);
 // On a GPU, elements that other statements only compare with a number are stored as the result of
 // that.
@@ -20,7 +21,7 @@ void factor_sums(BoundProgram& program, const Target& target);
 // On a GPU, a factor in f32 of terms that are rounded to the other factor's bf16 is rounded to it
 // instead, so that tensor cores multiply both.
 void round_factors(BoundProgram& program, const Target& target);
-// On a GPU, users of products of rows and columns (scores) that no one kernel makes get scores of
+// Users of products of rows and columns (scores) that no one kernel makes get scores of
 // their own, which their kernels compute again block by block, so that none are stored.
 void recompute_streams(BoundProgram& program, const Target& target);
 // A reduction to few cells becomes partial results over chunks and their combination, so that it

@@ -184,7 +184,7 @@ class OwnScores {
       shape.push_back(piece.box[u]);
       cell.index.push_back({iterator_affine(u), -1, Boundary::in_range});
     }
-    cell.tensor = add(program_.tensors[c.outputs[0]], shape, DType::f32);
+    cell.tensor = add(program_.tensors[c.outputs[0]], shape, c.accumulator);
     Contraction total = c, part = c;
     Piece sum = piece;
     sum.constraints.clear();
@@ -193,7 +193,7 @@ class OwnScores {
     sum.parallel_dims = dims - parts;
     sum.loads = {cell};
     sum.body = Body();
-    sum.body.results = {sum.body.load(0, DType::f32)};
+    sum.body.results = {sum.body.load(0, c.accumulator)};
     total.pieces = {std::move(sum)};
     piece.stores = {cell};
     part.outputs = {cell.tensor};

@@ -101,11 +101,12 @@ BoundProgram part(const BoundProgram& program, const StatementUses& uses,
   return p;
 }
 
-double kernel_time(const BoundProgram& program, const Target& target) {
-  double total = 0;
+Price kernel_price(const BoundProgram& program, const Target& target) {
+  Price total;
   for (const Step& step : group(program, target)) {
     const Kernel* k = std::get_if<Kernel>(&step);
-    if (k != nullptr) total += estimate(analytic_schedule(*k, target), *k, target);
+    if (k == nullptr) continue;
+    total += {estimate(analytic_schedule(*k, target), *k, target), stored_bytes(*k)};
   }
   return total;
 }

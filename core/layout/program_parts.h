@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/layout/score_regions.h"
+#include "core/support/choices.h"
 #include "core/target/target.h"
 
 namespace tile::layout {
@@ -26,7 +27,7 @@ std::vector<size_t> around(const BoundProgram& program, const StatementUses& use
 // what others need are its results.
 BoundProgram part(const BoundProgram& program, const StatementUses& uses,
                   const std::vector<size_t>& list, const Instead& instead);
-// The model's time of all kernels that the program becomes.
-double kernel_time(const BoundProgram& program, const Target& target);
+// The model's time of all kernels that the program becomes, and what they store.
+Price kernel_price(const BoundProgram& program, const Target& target);
 
 }  // namespace tile::layout

@@ -36,7 +36,7 @@ class Recomputation {
     for (size_t i = 0; i < program_.statements.size(); ++i) {
       checkpoint();
       if (seen.contains(i)) continue;
-      std::optional<ScoreRegion> region = layout::score_region(program_, uses_, i);
+      std::optional<ScoreRegion> region = layout::score_region(program_, target_, uses_, i);
       if (!region) continue;
       seen.insert(region->cells.begin(), region->cells.end());
       bool changed = std::any_of(region->users.begin(), region->users.end(),
@@ -64,7 +64,7 @@ class Recomputation {
 
   size_t best(const ScoreRegion& region) {
     std::vector<size_t> list = layout::around(program_, uses_, region);
-    Best best{0, time_of(list, {})};
+    Best best{0, price_of(list, {})};
     size_t stay = staying(region);
     improve(best, region, list, stay);
     // What makes one kernel alone may be kept from it by what reads its results.
@@ -73,7 +73,7 @@ class Recomputation {
   }
   struct Best {
     size_t answer = 0;
-    double ns = 0;
+    Price price;
   };
   void improve(Best& best, const ScoreRegion& region, const std::vector<size_t>& list,
                size_t stay) {
@@ -85,14 +85,14 @@ class Recomputation {
                                 [](const Sharing& l) { return l.users.size() > 1; });
       if (shares && !shared) continue;
       Instead other = layout::own_scores(program_, region, lists);
-      double ns = time_of(list, other);
+      Price price = price_of(list, other);
       program_.tensors.resize(tensors);
-      if (ns < best.ns) best = {4 * stay + (shares ? 1 : 2), ns};
+      if (price < best.price) best = {4 * stay + (shares ? 1 : 2), price};
     }
   }
 
-  double time_of(const std::vector<size_t>& list, const Instead& instead) const {
-    return layout::kernel_time(layout::part(program_, uses_, list, instead), target_);
+  Price price_of(const std::vector<size_t>& list, const Instead& instead) const {
+    return layout::kernel_price(layout::part(program_, uses_, list, instead), target_);
   }
 
   // The users that one kernel makes with a running maximum, as bits: a user and those that it needs
@@ -198,9 +198,8 @@ class Recomputation {
 }  // namespace
 
 void recompute_streams(BoundProgram& program, const Target& target) {
-  bool tensor_cores = is_gpu(target) && target.gpu.capability >= kAsynchronousCopies &&
-                      target.gpu.matrix_per_ns > 0;
-  if (tensor_cores) Recomputation(program, target).run();
+  bool tensor_cores = target.gpu.capability >= kAsynchronousCopies && target.gpu.matrix_per_ns > 0;
+  if (!is_gpu(target) || tensor_cores) Recomputation(program, target).run();
 }
 
 }  // namespace tile

@@ -33,12 +33,12 @@ namespace {
 
 class RegionFinder {
  public:
-  RegionFinder(const BoundProgram& program, const StatementUses& uses)
-      : program_(program), uses_(uses) {}
+  RegionFinder(const BoundProgram& program, const Target& target, const StatementUses& uses)
+      : program_(program), target_(target), uses_(uses) {}
 
   std::optional<ScoreRegion> at(size_t scores) {
     bool begins =
-        makes_scores(scores) && stream::outgrows_factors(*contraction(scores), program_.tensors);
+        makes_scores(scores) && stream::are_large(*contraction(scores), program_.tensors, target_);
     if (!begins) return std::nullopt;
     rank_ = many(piece(scores));
     std::vector<size_t> open{scores};
@@ -74,7 +74,7 @@ class RegionFinder {
            !c->fill;
   }
   bool makes_scores(size_t i) const {
-    return plain(i) && stream::makes_scores(*contraction(i), program_.tensors) &&
+    return plain(i) && stream::makes_scores(*contraction(i), program_.tensors, target_) &&
            uses_.is_inner(contraction(i)->outputs[0]);
   }
   static size_t many(const Piece& p) {
@@ -158,7 +158,7 @@ class RegionFinder {
   }
   void find_reduced(size_t i) {
     const Contraction* c = contraction(i);
-    if (!plain(i) || c->aggregation != Aggregation::sum || c->accumulator != DType::f32) return;
+    if (!plain(i) || !stream::sums_scores(*c, target_)) return;
     std::vector<ScoreRegion::Reduced> list;
     for (size_t u = piece(i).parallel_dims; u < piece(i).box.size(); ++u) {
       if (auto axis = region_.axes.at(i)[u]) list.push_back({u, *axis});
@@ -167,6 +167,7 @@ class RegionFinder {
   }
 
   const BoundProgram& program_;
+  const Target& target_;
   const StatementUses& uses_;
   ScoreRegion region_;
   size_t rank_ = 0;
@@ -177,9 +178,9 @@ class RegionFinder {
 
 }  // namespace
 
-std::optional<ScoreRegion> score_region(const BoundProgram& program, const StatementUses& uses,
-                                        size_t scores) {
-  return RegionFinder(program, uses).at(scores);
+std::optional<ScoreRegion> score_region(const BoundProgram& program, const Target& target,
+                                        const StatementUses& uses, size_t scores) {
+  return RegionFinder(program, target, uses).at(scores);
 }
 
 }  // namespace tile::layout

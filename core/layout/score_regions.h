@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/ir/bound.h"
+#include "core/target/target.h"
 
 namespace tile::layout {
 
@@ -39,7 +40,7 @@ struct ScoreRegion {
   std::map<size_t, std::vector<std::optional<size_t>>> axes;
 };
 // The region of the scores that a statement makes; nothing where they are needed elsewhere.
-std::optional<ScoreRegion> score_region(const BoundProgram& program, const StatementUses& uses,
-                                        size_t scores);
+std::optional<ScoreRegion> score_region(const BoundProgram& program, const Target& target,
+                                        const StatementUses& uses, size_t scores);
 
 }  // namespace tile::layout

@@ -36,13 +36,13 @@ class Straightening {
     for (size_t i = 0; i < program_.statements.size(); ++i) {
       checkpoint();
       if (seen.contains(i)) continue;
-      std::optional<ScoreRegion> region = layout::score_region(program_, uses_, i);
+      std::optional<ScoreRegion> region = layout::score_region(program_, target_, uses_, i);
       if (!region) continue;
       seen.insert(region->cells.begin(), region->cells.end());
       Instead other = straightened(*region);
       if (other.empty()) continue;
       std::string name = program_.tensors[contraction(i)->outputs[0]].name;
-      if (!agreed("straighten " + name, [&] { return is_faster(*region, other); })) continue;
+      if (!agreed("straighten " + name, [&] { return is_better(*region, other); })) continue;
       for (auto& [at, list] : other) program_.statements[at] = std::move(list[0]);
     }
   }
@@ -52,15 +52,15 @@ class Straightening {
     return std::get_if<Contraction>(&program_.statements[i]);
   }
 
-  bool is_faster(const ScoreRegion& region, const Instead& other) const {
+  bool is_better(const ScoreRegion& region, const Instead& other) const {
     std::vector<size_t> list = layout::around(program_, uses_, region);
-    auto time = [&](const Instead& instead) {
+    auto price = [&](const Instead& instead) {
       BoundProgram p = layout::part(program_, uses_, list, instead);
       exchange_sums(p, target_);
       recompute_streams(p, target_);
-      return layout::kernel_time(p, target_);
+      return layout::kernel_price(p, target_);
     };
-    return time(other) < time({});
+    return price(other) < price({});
   }
 
   Instead straightened(const ScoreRegion& region) const {
@@ -147,7 +147,8 @@ class Straightening {
 }  // namespace
 
 void straighten_bands(BoundProgram& program, const Target& target) {
-  if (is_gpu(target) && target.gpu.matrix_per_ns > 0) Straightening(program, target).run();
+  bool streams = !is_gpu(target) || target.gpu.matrix_per_ns > 0;
+  if (streams) Straightening(program, target).run();
 }
 
 }  // namespace tile

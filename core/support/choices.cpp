@@ -10,6 +10,7 @@ struct State {
   size_t anew = 0;
 };
 thread_local constinit State state;
+thread_local constinit bool prefers_space = false;
 
 // What is asked on the way to an answer is a part of it.
 class Undisturbed {
@@ -88,5 +89,9 @@ bool choices_are_repeated() { return state.repeat != nullptr; }
 bool agreed(std::string_view question, const std::function<bool()>& decide) {
   return chosen(question, [&] { return decide() ? size_t{1} : size_t{0}; }) != 0;
 }
+
+SpaceFirst::SpaceFirst() : before_(prefers_space) { prefers_space = true; }
+SpaceFirst::~SpaceFirst() { prefers_space = before_; }
+bool space_first() { return prefers_space; }
 
 }  // namespace tile

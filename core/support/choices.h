@@ -58,4 +58,32 @@ bool declined(std::string_view question);
 // Whether this thread takes its choices from a record.
 bool choices_are_repeated();
 
+// Where this thread chooses between what is faster and what stores less, for as long as it lives it
+// takes what stores less: for programs that do not fit into memory otherwise.
+class SpaceFirst {
+ public:
+  SpaceFirst();
+  ~SpaceFirst();
+  SpaceFirst(const SpaceFirst&) = delete;
+  SpaceFirst& operator=(const SpaceFirst&) = delete;
+
+ private:
+  bool before_;
+};
+bool space_first();
+
+// What is chosen by. The smaller one is the better.
+struct Price {
+  double ns = 0;     // by the model
+  double bytes = 0;  // that are stored
+  Price& operator+=(const Price& more) {
+    ns += more.ns;
+    bytes += more.bytes;
+    return *this;
+  }
+  friend bool operator<(const Price& a, const Price& b) {
+    return space_first() && a.bytes != b.bytes ? a.bytes < b.bytes : a.ns < b.ns;
+  }
+};
+
 }  // namespace tile

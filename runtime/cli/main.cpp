@@ -27,6 +27,9 @@ void add_common(CLI::App& app, Options& options) {
   app.add_option("--precision", options.precision,
                  "of f32 products on a GPU's tensor cores: f32 (none), tf32 or 3xtf32")
       ->capture_default_str();
+  app.add_option("--memory-limit", options.memory_limit,
+                 "bytes that a run may take beside its tensors; what would need more stores less "
+                 "and computes it again (default: the machine's memory)");
   app.add_flag("!--no-warnings", options.warnings,
                "do not say what is valid in the program but surely not meant");
   app.add_flag("--verbose", options.verbose, "log cache events to standard error");

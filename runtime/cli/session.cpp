@@ -33,6 +33,7 @@ std::shared_ptr<Engine> make_engine(const Options& options) {
   o.threads = options.threads;
   o.strict_skip = options.strict_skip;
   o.precision = options.precision;
+  o.memory_limit = options.memory_limit;
   o.measure = options.measure;
   o.skip_passes = options.skip_passes;
   o.time_passes = !options.time_passes.empty();

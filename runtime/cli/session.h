@@ -22,6 +22,7 @@ struct Options {
   bool verbose = false;
   bool strict_skip = false;
   std::string precision = "f32";
+  size_t memory_limit = 0;  // bytes; 0: the engine's default
   bool warnings = true;
   bool measure = false;  // the rates of this CPU, where none are stored
   std::vector<std::string> skip_passes;

@@ -12,6 +12,7 @@
 #include "core/schedule/legality/legality.h"
 #include "core/schedule/search/dynamic_extent.h"
 #include "core/schedule/space/remembered_schedules.h"
+#include "core/support/choices.h"
 #include "runtime/engine/cache/executable_record.h"
 #include "runtime/engine/compile_bound.h"
 #include "runtime/engine/constants.h"
@@ -242,8 +243,7 @@ Span place_of(const Step& step) {
   return std::visit([](const auto& s) { return s.span; }, statement_of(step));
 }
 
-// The way from the bound program to launches. The observer may be null.
-void compile_bound_of(Executable& e, PassObserver* observer) {
+void make_launches(Executable& e, PassObserver* observer) {
   Engine& engine = *e.engine;
   PassOptions passes = pass_options(engine, observer);
   e.program = e.bound;
@@ -272,6 +272,32 @@ void compile_bound_of(Executable& e, PassObserver* observer) {
     e.call = call_plan(e);
     if (engine.session() != nullptr) prepare_device(e);
   });
+}
+
+// As it was before its launches. Choices of its class of sizes are not for it.
+void begin_again(Executable& e) {
+  std::shared_ptr<Executable> before = blank(e.engine, e.source, e.inputs, e.own_code, e.constants);
+  before->bound = std::move(e.bound);
+  before->defaults = std::move(e.defaults);
+  before->pass_times = std::move(e.pass_times);
+  before->output_strides = std::move(e.output_strides);
+  e = std::move(*before);
+}
+
+// The way from the bound program to launches. The observer may be null. What does not fit into the
+// engine's memory is made again with choices that store less.
+void compile_bound_of(Executable& e, PassObserver* observer) {
+  try {
+    return make_launches(e, observer);
+  } catch (const Failure& failure) {
+    const Diagnostic& why = failure.diagnostic();
+    bool again = why.stage == Stage::compile && why.code == "memory" && !space_first() &&
+                 !e.engine->is_reference();
+    if (!again) throw;
+  }
+  SpaceFirst now;
+  begin_again(e);
+  make_launches(e, observer);
 }
 
 // The step takes dense inputs, and is for these sizes alone.

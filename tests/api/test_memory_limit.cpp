@@ -1,6 +1,8 @@
 // tile_engine_options.memory_limit bounds whatever a run takes beside its tensors.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <string>
 #include <vector>
 
 #include "tile/tile.hpp"
@@ -57,6 +59,73 @@ TEST_F(MemoryLimit, DenseCopiesOfStridedOutputs) {
 
 TEST_F(MemoryLimit, TheInterpretersTensors) {
   expect_limited("function (X[M, N]) -> (O) { T = X * 2; O = T + T; }", x_, result_, "reference");
+}
+
+// Attention's results and gradients, with the bytes of temporaries that the engine planned.
+struct Trained {
+  std::vector<std::vector<float>> results;
+  size_t temporary_bytes = 0;
+};
+constexpr int64_t kHeads = 2, kTokens = 640, kDepth = 32;
+
+jit::Program training(jit::Engine& engine, const std::string& condition) {
+  std::string text =
+      "function (Q[H, S, D], K[H, S, D], V[H, S, D]) -> (O) {\n"
+      "  L[h, s, t: H, S, S] = +(Q[h, s, d] * K[h, t, d]);\n"
+      "  Top[h, s, 0: H, S, 1] = >(L[h, s, t])" +
+      condition + ";\n  E = exp(L - Top);\n  Sum[h, s, 0: H, S, 1] = +(E[h, s, t])" + condition +
+      ";\n  R[h, s, d: H, S, D] = +(E[h, s, t] * V[h, t, d])" + condition +
+      ";\n  O = R / Sum;\n}\n";
+  return engine.parse("tile", text).differentiate("O", {"Q", "K", "V"});
+}
+Trained trained(jit::Engine& engine, const jit::Program& program, int64_t tokens) {
+  Trained made;
+  std::vector<std::vector<float>> inputs(
+      4, std::vector<float>(static_cast<size_t>(kHeads * tokens * kDepth)));
+  made.results = inputs;
+  std::vector<jit::View> given, results;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    for (size_t k = 0; k < inputs[i].size(); ++k) {
+      inputs[i][k] = std::sin(static_cast<float>((i + 1) * k)) / 2;
+    }
+    given.push_back(jit::view(inputs[i].data(), {kHeads, tokens, kDepth}));
+    results.push_back(jit::view(made.results[i].data(), {kHeads, tokens, kDepth}));
+  }
+  program.run(given, results);
+  made.temporary_bytes = engine.statistics().temporary_bytes;
+  return made;
+}
+Trained trained(size_t limit, const std::string& condition, int64_t tokens = kTokens) {
+  jit::Engine engine = limited(limit);
+  return trained(engine, training(engine, condition), tokens);
+}
+void expect_close(const Trained& a, const Trained& b) {
+  for (size_t i = 0; i < a.results.size(); ++i) {
+    for (size_t k = 0; k < a.results[i].size(); ++k) {
+      ASSERT_NEAR(a.results[i][k], b.results[i][k], 1e-5) << i << " " << k;
+    }
+  }
+}
+
+// What would not fit is computed again instead of stored: here scores of each query and key.
+TEST(LittleMemory, GradientsOfAttentionStoreNoScores) {
+  constexpr size_t kScores = sizeof(float) * kHeads * kTokens * kTokens;
+  Trained stored = trained(kLarge, ""), again = trained(kScores, "");
+  EXPECT_GE(stored.temporary_bytes, kScores);
+  EXPECT_LT(again.temporary_bytes, kScores / 8);
+  expect_close(stored, again);
+}
+
+// Sizes of one class share code whose loops over blocks begin and end where their masks say.
+TEST(LittleMemory, MasksOfAClassOfSizes) {
+  jit::Engine engine = limited(kLarge);
+  jit::Program program = training(engine, ", s - t < S");
+  for (int64_t tokens : {1500, 1400, 1333, 1499}) {
+    Trained shared = trained(engine, program, tokens);
+    EXPECT_LT(shared.temporary_bytes, sizeof(float) * kHeads * 1333 * 1333);
+    expect_close(shared, trained(kSmall * 30, ", s - t < S", tokens));
+    if (HasFatalFailure()) return;
+  }
 }
 
 }  // namespace

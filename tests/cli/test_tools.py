@@ -142,6 +142,30 @@ class Tools(unittest.TestCase):
 
     # JSON for tools
 
+    def test_explanations_tell_what_less_memory_costs(self):
+        """Gradients of attention without a mask store scores, unless these do not fit."""
+        self.write("a.tile", """function (Q[S, D], K[S, D], V[S, D]) -> (O) {
+  L[s, t: S, S] = +(Q[s, d] * K[t, d]);
+  Top[s, 0: S, 1] = >(L[s, t]);
+  E = exp(L - Top);
+  Sum[s, 0: S, 1] = +(E[s, t]);
+  P = E / Sum;
+  O[s, d: S, D] = +(P[s, t] * V[t, d]);
+}
+""")
+        self.write("g.tile", self.tile("grad", "a.tile", "--of", "O", "--wrt", "Q,K,V"))
+        given = ["explain", "g.tile", "--backend", "cpu", "--threads", "1"]
+        for name in ("Q", "K", "V", "DO"):
+            given += ["--shape", f"{name}=640x16"]
+        told = self.tile(*given)
+        least = int(re.search(r"\n(\d+) bytes and .* where less is stored", told).group(1))
+        self.assertLess(least, 640 * 640)
+        self.assertEqual(json.loads(self.tile(*given, "--json"))["least_stored"]["temporary_bytes"], least)
+        limited = self.tile(*given, "--memory-limit", str(4 * 640 * 640))
+        self.assertIn(f"\n{least} bytes of temporaries", limited)
+        self.assertNotIn("less is stored", limited)
+        self.assertIn("memory_limit", self.tile(*given, "--memory-limit", "1000", fails=True))
+
     def test_json(self):
         devices = json.loads(self.tile("devices", "--json"))["devices"]
         by_name = {device["backend"]: device for device in devices}

@@ -199,7 +199,7 @@ std::vector<std::string> plain_names(const std::vector<std::string>& names) {
 
 Frame empty_frame(const Kernel& kernel, const Target& target, const DynamicExtent* extent) {
   OpenNumbers open = extent != nullptr ? OpenNumbers(kernel, *extent) : OpenNumbers();
-  Frame frame{kernel, target,          {},     {},      {}, {}, {}, {}, {}, {}, {},
+  Frame frame{kernel, target,          {},     {},      {}, {}, {}, {}, {}, {}, {}, {},
               {},     std::move(open), extent, nullptr, {}, {}};
   frame.nest.name = kernel.name.empty() ? "kernel" : kernel.name;
   return frame;

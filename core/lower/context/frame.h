@@ -38,7 +38,8 @@ struct Frame {
     nest::BufferId maximum, factor;
   };
   std::map<StageId, Running> running;
-  Expr stream_end;  // of the values of the axis that the current block of rows needs
+  // The first and the end of the values of the axis that the current block of rows visits.
+  Expr stream_begin = 0, stream_end;
   // Tensors whose element of the current position stands at a fixed place of their buffer.
   std::map<TensorId, std::vector<Expr>> pinned;
   OpenNumbers open;                       // of a kernel for a class of sizes

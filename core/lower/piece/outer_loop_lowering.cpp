@@ -157,15 +157,21 @@ Block OuterLoopLowering::outer_loop(size_t i, const State& s) {
     return outer_loops(i + 1, entered(s, l.iterator, l.step, value, size));
   };
   std::string name = c_.variable(l.iterator, s);
-  std::optional<Expr> reached = shared_body_.inside ? reached_blocks(c_, i, s) : std::nullopt;
-  auto visited = [&](const Expr& count) { return reached ? min(count, *reached) : count; };
+  std::optional<VisitedBlocks> visited =
+      shared_body_.inside ? visited_blocks(c_, i, s) : needed_tiles(c_, i, s);
+  auto blocks = [&](const Expr& count, const std::function<Block(const Expr&)>& body) {
+    if (!visited) return counted(name, count, LoopKind::serial, body);
+    Expr extent = tidy(min(count, visited->end) - visited->first);
+    // Behind whole tiles there may be one of another size, which is the first then.
+    if (!shared_body_.inside) extent = max(Expr(0), extent);
+    return looped(name, visited->first, extent, LoopKind::serial, body);
+  };
   if (!tile_follows(i)) {
-    return counted(name, visited(blocks_in(p.size, l.step)), LoopKind::serial,
-                   [&](const Expr& v) { return inside(v, cut(l.step, p.size, v)); });
+    return blocks(blocks_in(p.size, l.step),
+                  [&](const Expr& v) { return inside(v, cut(l.step, p.size, v)); });
   }
   Expr full = floor_div(p.size, Expr(l.step));
-  Block out = counted(name, visited(full), LoopKind::serial,
-                      [&](const Expr& v) { return inside(v, l.step); });
+  Block out = blocks(full, [&](const Expr& v) { return inside(v, l.step); });
   if (c_.sized_at_run_time(l.iterator) && l.step > 1 && !p.size.is_constant()) {
     append(out, named(name, full, [&](const Expr& v) {
              return short_block(l, entered(s, l.iterator, l.step, v, l.step),
@@ -177,7 +183,7 @@ Block OuterLoopLowering::outer_loop(size_t i, const State& s) {
   if (p.size.is_constant()) {
     if (p.size.value() % l.step == 0) return out;
     std::vector<Expr> last;
-    if (reached) last.push_back(tidy(*reached - full - Expr(1)));
+    if (visited) last.push_back(tidy(visited->end - full - Expr(1)));
     append(out, only_if(std::move(last), inside(full, p.size.value() % l.step)));
     return out;
   }

@@ -121,7 +121,10 @@ void PartialSums::rescale(nest::Store& resumed, const State& s) const {
 Expr PartialSums::in_first_block(const State& s) const {
   Expr all = 1;
   for (size_t u = c_.piece.parallel_dims; u < c_.piece.box.size(); ++u) {
-    if (!s.at[u].levels.empty()) all = all * equal(tidy(s.at[u].begin()), Expr(0));
+    if (s.at[u].levels.empty()) continue;
+    bool streamed = IteratorId(u) == c_.frame.kernel.stages[c_.stage].stream;
+    Expr first = streamed ? c_.frame.stream_begin : Expr(0);
+    all = all * equal(tidy(s.at[u].begin()), first);
   }
   return all;
 }

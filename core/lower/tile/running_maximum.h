@@ -20,8 +20,15 @@ class RunningMaximum : PieceForm {
   const PartialSums& partials_;
 };
 
-// Of the shared loop over the streamed axis: how many blocks the rows of `s` need; nothing for all
-// of them and for other loops. Sets the frame's `stream_end`.
-std::optional<Expr> reached_blocks(const PieceContext& c, size_t outer, const State& s);
+// Blocks of a loop: from the first one to before the end, one at least.
+struct VisitedBlocks {
+  Expr first, end;
+};
+// Of the shared loop over the streamed axis: those blocks that the rows of `s` need; nothing for
+// all of them and for other loops. Sets the frame's `stream_begin` and `stream_end`.
+std::optional<VisitedBlocks> visited_blocks(const PieceContext& c, size_t outer, const State& s);
+// The same of a loop inside a block, of a stage that makes cells of the axis for some of the
+// block's rows: no sum reads the others. There may be none.
+std::optional<VisitedBlocks> needed_tiles(const PieceContext& c, size_t outer, const State& s);
 
 }  // namespace tile::lowering

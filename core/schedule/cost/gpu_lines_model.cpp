@@ -156,7 +156,7 @@ double estimate_stream(const GpuStream& g, const Kernel& kernel, const Target& t
     if (r != f->row) tiles *= static_cast<double>(first.contraction.pieces[0].box[u]);
   }
   double steps =
-      static_cast<double>(ceil_div(f->columns, g.columns)) * visited_share(kernel, blocks, true);
+      static_cast<double>(ceil_div(f->columns, g.columns)) * visited_share(kernel, blocks);
   StreamStep step = stream_step(g, *f, kernel, tiles, target);
   double most = std::max(step.products, step.scores), least = std::min(step.products, step.scores);
   double unhidden = f->by_threads() ? 1 : kUnhiddenShare;

@@ -407,10 +407,10 @@ std::string record_key(Engine& engine, const Program& program,
   if (is_gpu(engine.target()) || !engine.kernels().keeps_records()) return "";
   std::string key =
       "executable " + std::to_string(kFormat) + "\n" + engine.backend().identity() + "\n" +
-      to_string(engine.target()) + "\ntuned " +
+      to_string(engine.target()) + "\nin " + std::to_string(engine.options().memory_limit) +
+      " bytes\ntuned " +
       (engine.options().deterministic ? "never" : engine.kernels().tuning_stamp(engine.target()));
-  std::string skipped = engine.skipped_passes();
-  if (!skipped.empty()) key += "\nwithout " + skipped;
+  key += "\nwithout " + engine.skipped_passes();
   for (const InputLayout& i : inputs) {
     key += "\n" + std::string(to_string(i.type.type));
     for (int64_t n : i.type.shape) key += " " + std::to_string(n);

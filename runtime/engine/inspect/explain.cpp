@@ -9,6 +9,7 @@
 #include "core/kernel/forms/window_report.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/inspect/explain_summary.h"
+#include "runtime/engine/inspect/explain_trade.h"
 #include "runtime/engine/records/record_set.h"
 #include "runtime/engine/steps/steps_in_blocks.h"
 
@@ -188,6 +189,9 @@ std::string explain(const Executable& e) { return explain(e, {}); }
 
 namespace {
 
+// Bytes of temporaries from which it is told what less would cost.
+constexpr size_t kWorthATrade = size_t{1} << 20;
+
 struct Told {
   LaunchSummary summary;
   std::string details;
@@ -208,12 +212,17 @@ class Explanation {
     for (const Told& t : told_) details += t.details;
     std::vector<LaunchSummary> rows = summaries();
     out = rows.empty() ? "nothing is launched\n" : to_text(rows);
-    out += std::to_string(e_.arena_bytes) + " bytes of temporaries\n";
+    out += std::to_string(e_.arena_bytes) + " bytes of temporaries\n" + trade_text();
     return options_.all && !details.empty() ? out + "\n" + details : out;
   }
   std::string json() const {
-    return "{\"kernels\":[" + json_ + "],\"temporary_bytes\":" + std::to_string(e_.arena_bytes) +
-           "}";
+    std::string out =
+        "{\"kernels\":[" + json_ + "],\"temporary_bytes\":" + std::to_string(e_.arena_bytes);
+    if (std::optional<LeastStored> least = trade()) {
+      out += ",\"least_stored\":{\"estimate_ns\":" + json_number(least->ns) +
+             ",\"temporary_bytes\":" + std::to_string(least->temporary_bytes) + "}";
+    }
+    return out + "}";
   }
   std::vector<LaunchSummary> summaries() const {
     std::vector<LaunchSummary> rows;
@@ -222,6 +231,17 @@ class Explanation {
   }
 
  private:
+  // What less memory would cost.
+  std::optional<LeastStored> trade() const {
+    return e_.arena_bytes < kWorthATrade ? std::nullopt : least_stored(e_);
+  }
+  std::string trade_text() const {
+    std::optional<LeastStored> least = trade();
+    if (!least) return "";
+    return std::to_string(least->temporary_bytes) + " bytes and " + microseconds(least->ns) +
+           " by the model where less is stored and computed again: with a smaller memory_limit\n";
+  }
+
   void add(const Launch& launch, size_t at) {
     std::string number = std::to_string(at + 1);
     json_ += json_.empty() ? "{" : ",{";

@@ -44,12 +44,16 @@ std::string names_text(const std::vector<std::string>& names) {
   return joined(first) + " … " + names.back();
 }
 
+}  // namespace
+
 std::string microseconds(std::optional<double> ns) {
   if (!ns) return "-";
   char text[32];
   std::snprintf(text, sizeof text, "%.3f us", *ns / 1e3);
   return text;
 }
+
+namespace {
 
 // Memory gives data more slowly than caches do, which may hold it.
 std::string ceiling_text(const LaunchSummary& s) {

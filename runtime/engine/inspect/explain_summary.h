@@ -35,6 +35,8 @@ LaunchSummary summary_of(const Executable& executable, const Launch& launch, con
 LaunchSummary summary_of(const Executable& executable, const Launch& loop,
                          const std::vector<LaunchSummary>& step, const std::string& number);
 
+// "1.250 us"; "-" for what is not known.
+std::string microseconds(std::optional<double> ns);
 // The sum of the launches that stand in no loop.
 double estimated_ns(const std::vector<LaunchSummary>& launches);
 // A table with a heading, and that sum.

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "core/fusion/step_order.h"
 #include "core/ir/analysis/uses.h"
 #include "core/support/checked.h"
 #include "runtime/engine/constants.h"
@@ -135,6 +136,31 @@ size_t place_lives(std::vector<Life*> lives) {
     total = std::max(total, life->offset + life->bytes);
   }
   return total;
+}
+
+size_t temporary_bytes(const BoundProgram& program, const std::vector<Step>& steps) {
+  std::set<TensorId> elsewhere(program.inputs.begin(), program.inputs.end());
+  for (TensorId id : program.outputs) elsewhere.insert(storage_of(program, id));
+  std::map<TensorId, Life> lives;
+  for (size_t at = 0; at < steps.size(); ++at) {
+    std::vector<TensorId> all;
+    if (const auto* kernel = std::get_if<Kernel>(&steps[at])) {
+      all = arguments_of(*kernel);
+    } else {
+      StepUse use = use_of(steps[at], program);
+      all = std::move(use.reads);
+      all.insert(all.end(), use.makes.begin(), use.makes.end());
+    }
+    for (TensorId id : all) {
+      TensorId storage = storage_of(program, id);
+      if (elsewhere.contains(storage) || program.tensors[storage].constant) continue;
+      lives[storage].at(at);
+      lives[storage].bytes = bytes_of(program.tensors[storage]);
+    }
+  }
+  std::vector<Life*> list;
+  for (auto& [id, life] : lives) list.push_back(&life);
+  return rounded(place_lives(list));
 }
 
 size_t machine_memory() {

@@ -23,6 +23,9 @@ struct Life {
 // Gives each an offset, so that none that live at one time overlap; returns the bytes of the arena.
 size_t place_lives(std::vector<Life*> lives);
 
+// Bytes of the arena that the steps' temporaries share.
+size_t temporary_bytes(const BoundProgram& program, const std::vector<Step>& steps);
+
 // Bytes of memory that this machine has; SIZE_MAX where it does not say.
 size_t machine_memory();
 

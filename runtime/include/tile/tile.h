@@ -191,7 +191,9 @@ typedef struct {
   size_t memory_limit;   /* bytes that one run may take beside its tensors, and the executable's
                           * constant inputs: temporaries, workspaces (of sorts too), buffers of
                           * threads, dense copies of strided inputs and outputs; on a GPU, bytes of
-                          * its memory in use. Beyond it: an error of code "memory". 0: of a GPU no
+                          * its memory in use. What would need more is compiled so that it stores
+                          * less and computes it again, where that is known (scores of attention
+                          * for gradients); still more: an error of code "memory". 0: of a GPU no
                           * limit, else the machine's memory; what the reference interpreter makes
                           * may take 1 GiB at least */
   const char* cache_dir; /* NULL: TILE_CACHE_DIR, else $XDG_CACHE_HOME/tile, else ~/.cache/tile.
