@@ -136,7 +136,7 @@ class Ordering {
   }
   double time_of(const BoundProgram& program, const std::vector<size_t>& statements) const {
     layout::StatementUses uses(program);
-    return layout::kernel_time(layout::part(program, uses, statements, {}), target_);
+    return layout::kernel_price(layout::part(program, uses, statements, {}), target_).ns;
   }
 
   static void store_in(BoundProgram& program, TensorId id, const Order& order,
