@@ -36,18 +36,22 @@ nest::BufferId StreamTile::add(const char* name, DType type, nest::Scope scope, 
 }
 
 // The blocks of one row follow each other: they read the same keys. Those that visit most columns
-// begin first.
+// begin first. Where threads multiply, keys are read slowly, and these blocks of all rows come
+// first: else the multiprocessors would end at different times (causal, 256 tiles: [H200] 63 % of
+// them were busy on average).
 int64_t StreamTile::place_block(Definitions& d) {
   const KernelStage& first = frame_.kernel.stages[0];
   std::vector<int64_t> counts;
   for (RowId r : first.rows.ids()) {
     if (r != form_.row) counts.push_back(piece(0).box[first.rows[r]]);
   }
-  counts.push_back(ceil_div(form_.rows, g_.rows));
+  int64_t of_row = ceil_div(form_.rows, g_.rows);
+  counts.insert(form_.by_threads() ? counts.begin() : counts.end(), of_row);
   int64_t tiles = 1;
   for (int64_t n : counts) tiles = checked_mul(tiles, n);
   std::vector<Expr> digits = d.digits(Expr::variable("tile"), counts);
-  size_t next = 0;
+  Expr block = form_.by_threads() ? digits.front() : digits.back();
+  size_t next = form_.by_threads() ? 1 : 0;
   for (RowId r : first.rows.ids()) {
     values_.place_row(r, r == form_.row ? Expr(0) : digits[next++]);
   }
@@ -56,7 +60,7 @@ int64_t StreamTile::place_block(Definitions& d) {
   blocks.back() = g_.columns;
   auto ends = stream_bounds(frame_.kernel, blocks);
   bool grows = !ends.empty() && ends[0][0].rows[form_.row.index()] > 0;
-  Expr block = grows ? tidy(Expr(counts.back() - 1) - digits.back()) : digits.back();
+  if (grows) block = tidy(Expr(of_row - 1) - block);
   values_.place_row(form_.row, tidy(Expr(g_.rows) * block));
   bound_steps(ends, stream_begins(frame_.kernel, blocks), d);
   return tiles;
