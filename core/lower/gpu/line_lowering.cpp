@@ -14,6 +14,8 @@ using nest::LoopKind;
 
 namespace {
 
+constexpr int64_t kOtherRegisters = 40;  // of a thread, beside its positions' (gpu_lines.cpp)
+
 Block unrolled(const std::string& name, int64_t extent, const std::function<Block(const Expr&)>& f,
                int64_t begin = 0) {
   if (extent == 0) return {};
@@ -26,7 +28,9 @@ Block unrolled(const std::string& name, int64_t extent, const std::function<Bloc
 }  // namespace
 
 // A thread's positions of the stage's line, with the rows already known. Only the last turn may lie
-// behind the line's end: without a test in the others their loads are issued together.
+// behind the line's end: without a test in the others their loads are issued together. Not so where
+// a thread holds many positions: its compiler would also keep what two stages compute of each (an
+// exponential), which then has no registers.
 Block LineLowering::line_positions(const LinePlan& plan, const State& rows, const Expr& lane,
                                    const std::function<Block(const State&)>& body) const {
   const gpu::FlatIndex& line = plan.form->lines[c_.stage];
@@ -46,6 +50,11 @@ Block LineLowering::line_positions(const LinePlan& plan, const State& rows, cons
                    }));
   };
   int64_t whole = groups / all, rest = groups % all == 0 ? 0 : 1;
+  int64_t positions = ceil_div(groups, all) * plan.vector;
+  bool many = 2 * positions + kOtherRegisters > c_.frame.target.gpu.registers_per_thread;
+  if (rest > 0 && many) {
+    return unrolled("line_turn", whole + 1, [&](const Expr& turn) { return of_turn(turn, true); });
+  }
   Block out = unrolled("line_turn", whole, [&](const Expr& turn) { return of_turn(turn, false); });
   append(out,
          unrolled("line_turn", rest, [&](const Expr& turn) { return of_turn(turn, true); }, whole));
