@@ -3,6 +3,7 @@
 // that hold points. Sizes are such that tiles are cut by borders and by the diagonal.
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <random>
 
 #include "core/schedule/legality/legality.h"
@@ -109,6 +110,35 @@ TEST(MaskedProducts, AgreeUnderEveryTile) {
     }
   }
   EXPECT_GE(legal, cases.size() * 9 / 10);
+  expect_emulated_agree(cases, target);
+}
+
+// A tile with an infinity is staged while the one before it is multiplied, which no point of a row
+// before the infinity may see: each slot of tiles tells of its own.
+TEST(MaskedProducts, InfinitiesBehindTheMaskAreNotSeenWhereThatIsForbidden) {
+  Target target = h200_target();
+  target.strict_skip = true;
+  std::vector<EmulatedCase> cases;
+  for (int64_t stages : {2, 3}) {
+    RandomCase c = drawn({"weighted",
+                          "function (A[S, T], C[T, D]) -> (O) { O[s, d: S, D] = +(A[s, t] * "
+                          "C[t, d]), s - t < S; }",
+                          {65, 65},
+                          {65, 33}},
+                         1);
+    HostTensor& a = c.inputs[0];
+    for (int64_t i = 0; i < a.count(); ++i) a.set(i, real_scalar(1, DType::f32));
+    c.inputs[1].set(40 * 33 + 5, real_scalar(std::numeric_limits<double>::infinity(), DType::f32));
+    BoundProgram program = bind_text(c.text, c.types);
+    PickSchedule pick = [&](const Kernel& kernel) {
+      Schedule s = analytic_schedule(kernel, target);
+      s.stages[0][0] = PieceSchedule{};
+      s.stages[0][0].gpu_form = SimtGemm{32, 32, 16, 4, 4, 1, stages, false};
+      EXPECT_EQ(illegal(s, kernel, target), "");
+      return s;
+    };
+    cases.push_back(lowered(cases.size(), pick, std::move(c), std::move(program), target));
+  }
   expect_emulated_agree(cases, target);
 }
 

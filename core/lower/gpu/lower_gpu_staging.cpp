@@ -182,15 +182,15 @@ std::vector<Expr> SimtGemmLowering::factor_tests(const Operand& o, const State& 
   return tests;
 }
 
-nest::Statement SimtGemmLowering::flag_store(int64_t value) const {
+nest::Statement SimtGemmLowering::flag_store(int64_t value, const Expr& slot) const {
   nest::Store store;
-  store.target = {flag_, {Expr(0)}, {}};
+  store.target = {flag_, {slot}, {}};
   store.body.results = {store.body.integer(value, DType::i32)};
   return statement(std::move(store));
 }
 
 // Zero times a value is not zero where it is infinite or NaN.
-Block SimtGemmLowering::flagged(const Operand& o, const Expr& q) const {
+Block SimtGemmLowering::flagged(const Operand& o, const Expr& q, const Expr& slot) const {
   nest::If unusual;
   Body& b = unusual.predicate;
   NodeId zero = b.real(0, o.type), sum = zero;
@@ -199,7 +199,7 @@ Block SimtGemmLowering::flagged(const Operand& o, const Expr& q) const {
     sum = b.operation(Op::fma, {b.load(v, o.type), zero, sum}, o.type);
   }
   b.results = {b.operation(Op::ne, {sum, zero}, DType::bool_)};
-  unusual.then = {flag_store(1)};
+  unusual.then = {flag_store(1, slot)};
   return {statement(std::move(unusual))};
 }
 
@@ -218,7 +218,7 @@ Block SimtGemmLowering::staged(const Operand& o, const Expr& slot, const Expr& t
     Block out = vector_lanes("v", o.vector, [&](const Expr& v) {
       return Block{terms_.copied(staged_at(o, slot, term, parallel_dim, v), held_at(o, q, v))};
     });
-    if (flag_.valid() && meets_zeros(o)) append(out, flagged(o, q));
+    if (flag_.valid() && meets_zeros(o)) append(out, flagged(o, q, slot));
     return out;
   });
 }

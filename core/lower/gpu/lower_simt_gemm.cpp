@@ -23,7 +23,8 @@ SimtGemmLowering::SimtGemmLowering(TileParts& parts, const SimtGemm& g)
   operand(y_, form_.y, form_.y_along_k, form_.n, form_.y_conditions, g.n);
   bool real = is_float(c_.contraction.accumulator);
   if (form_.skips && real && c_.frame.target.strict_skip) {
-    flag_ = c_.frame.add_buffer("unusual", DType::i32, nest::Scope::shared, {1});
+    // One for each slot: a tile is staged while the one before it is multiplied.
+    flag_ = c_.frame.add_buffer("unusual", DType::i32, nest::Scope::shared, {g_.stages});
   }
   make_buffers(x_, "x");
   make_buffers(y_, "y");
@@ -115,7 +116,11 @@ Block SimtGemmLowering::tile(const State& s, const At& at) {
   append(out, over_tile([&](const State& cell) {
            return Block{statement(accumulators_.neutral_store(accumulators_.accumulator(0, cell)))};
          }));
-  if (flag_.valid()) append(out, only_if({-at.thread}, {flag_store(0)}));
+  if (flag_.valid()) {
+    Block zeros;
+    for (int64_t slot = 0; slot < g_.stages; ++slot) zeros.push_back(flag_store(0, slot));
+    append(out, only_if({-at.thread}, std::move(zeros)));
+  }
   if (flag_.valid()) out.push_back({nest::Sync{}});
   Expr first = tidy(Expr(chunk_) * at.block[0]);
   Expr last = g_.split == 1 ? Expr(steps_) : min(Expr(steps_), tidy(first + Expr(chunk_)));
@@ -306,7 +311,7 @@ Block SimtGemmLowering::multiplied(const State& s, const At& at, const Expr& slo
   Block fast = terms(LoopKind::unrolled, [&](const Expr&) { return products(0); });
   if (!flag_.valid()) return fast;
   nest::If choice;
-  choice.loads = {{flag_, {Expr(0)}, {}}};
+  choice.loads = {{flag_, {slot}, {}}};
   NodeId flag = choice.predicate.load(0, DType::i32);
   NodeId zero = choice.predicate.integer(0, DType::i32);
   choice.predicate.results = {choice.predicate.operation(Op::eq, {flag, zero}, DType::bool_)};

@@ -73,8 +73,8 @@ class SimtGemmLowering : PieceForm {
                          const Expr& parallel_dim, const Expr& lane) const;
   nest::Access in_tile(const Operand& o, const Expr& slot, const Term& term,
                        const Expr& cell) const;
-  nest::Statement flag_store(int64_t value) const;
-  nest::Block flagged(const Operand& o, const Expr& q) const;
+  nest::Statement flag_store(int64_t value, const Expr& slot) const;
+  nest::Block flagged(const Operand& o, const Expr& q, const Expr& slot) const;
   bool meets_zeros(const Operand& o) const;
 
   // Blocks, steps and products (lower_simt_gemm.cpp).
