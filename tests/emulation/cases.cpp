@@ -142,6 +142,15 @@ std::string far_apart(const Interpretation& expected, const std::vector<HostTens
 
 }  // namespace
 
+std::string unrounded(std::string text) {
+  for (const auto& [rounded, exact] : {std::pair("as_bf16(", "("), {", 16)", ", 32)"}}) {
+    for (size_t at = text.find(rounded); at != std::string::npos; at = text.find(rounded)) {
+      text.replace(at, std::string(rounded).size(), exact);
+    }
+  }
+  return text;
+}
+
 std::string far_from_largest(const EmulatedCase& c, const std::vector<HostTensor>& got,
                              const std::function<double(DType)>& allowed) {
   for (size_t o = 0; o < got.size(); ++o) {

@@ -42,6 +42,8 @@ EmulatedCase lowered(uint64_t seed, uint64_t schedule, RandomCase drawn, BoundPr
 EmulatedCase lowered(uint64_t seed, uint64_t schedule, const RandomCase& drawn,
                      const Target& target);
 
+// A program's text without roundings to 16 bits: for inputs of f32.
+std::string unrounded(std::string text);
 // Empty where the results are what they must be, else what is wrong.
 // What is further from the reference than `allowed` (by the output's type) times the largest
 // element of its output, as no result may be where it is rounded in between; empty: nothing is.

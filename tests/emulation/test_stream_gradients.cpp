@@ -191,16 +191,6 @@ std::vector<Training> odd_rows() {
   };
 }
 
-// Without roundings to 16 bits: of inputs of f32, whose products threads make.
-std::string unrounded(std::string text) {
-  for (const auto& [rounded, exact] : {std::pair("as_bf16(", "("), {", 16)", ", 32)"}}) {
-    for (size_t at = text.find(rounded); at != std::string::npos; at = text.find(rounded)) {
-      text.replace(at, std::string(rounded).size(), exact);
-    }
-  }
-  return text;
-}
-
 std::vector<Training> of_f32(std::vector<Training> all) {
   for (Training& t : all) {
     t.text = unrounded(t.text);

@@ -140,16 +140,6 @@ std::vector<Attention> attentions() {
   return all;
 }
 
-// Without roundings to 16 bits: of inputs of f32, whose products threads make.
-std::string unrounded(std::string text) {
-  for (const auto& [rounded, exact] : {std::pair("as_bf16(", "("), {", 16)", ", 32)"}}) {
-    for (size_t at = text.find(rounded); at != std::string::npos; at = text.find(rounded)) {
-      text.replace(at, std::string(rounded).size(), exact);
-    }
-  }
-  return text;
-}
-
 std::vector<Attention> attentions_of_f32() {
   std::vector<Attention> all = attentions();
   for (Attention& a : all) {
@@ -209,34 +199,29 @@ std::vector<Kernel> kernels(const Attention& a, const Target& target) {
   return list;
 }
 
-class Streams : public ::testing::TestWithParam<const char*> {};
+class Streams : public ::testing::TestWithParam<const char*> {
+ protected:
+  template <class Far>
+  static void expect_one_kernel_each(const std::vector<Attention>& all, const Target& target,
+                                     Far is_far) {
+    std::vector<EmulatedCase> cases;
+    for (const Attention& a : all) {
+      SCOPED_TRACE(a.name);
+      std::vector<Kernel> list = kernels(a, target);
+      ASSERT_EQ(list.size(), 1 + a.before);
+      EXPECT_TRUE(has_stream(list.back()));
+      cases.push_back(lowered(0, 0, drawn(a), target));
+      ASSERT_EQ(cases.back().steps.size(), 1 + a.before);
+    }
+    expect_emulated(cases, target, is_far);
+  }
+};
 
 TEST_P(Streams, EveryAttentionIsOneKernelAndAgrees) {
-  Target target = target_of(GetParam());
-  std::vector<EmulatedCase> cases;
-  for (const Attention& a : attentions()) {
-    SCOPED_TRACE(a.name);
-    std::vector<Kernel> list = kernels(a, target);
-    ASSERT_EQ(list.size(), 1 + a.before);
-    EXPECT_TRUE(has_stream(list.back()));
-    cases.push_back(lowered(0, 0, drawn(a), target));
-    ASSERT_EQ(cases.back().steps.size(), 1 + a.before);
-  }
-  expect_emulated(cases, target, far);
+  expect_one_kernel_each(attentions(), target_of(GetParam()), far);
 }
-
 TEST_P(Streams, EveryAttentionOfF32IsOneKernelAndAgrees) {
-  Target target = fast_target_of(GetParam());
-  std::vector<EmulatedCase> cases;
-  for (const Attention& a : attentions_of_f32()) {
-    SCOPED_TRACE(a.name);
-    std::vector<Kernel> list = kernels(a, target);
-    ASSERT_EQ(list.size(), 1 + a.before);
-    EXPECT_TRUE(has_stream(list.back()));
-    cases.push_back(lowered(0, 0, drawn(a), target));
-    ASSERT_EQ(cases.back().steps.size(), 1 + a.before);
-  }
-  expect_emulated(cases, target, far_in_f32);
+  expect_one_kernel_each(attentions_of_f32(), fast_target_of(GetParam()), far_in_f32);
 }
 
 // A lane with four rows of each block, and with two.
