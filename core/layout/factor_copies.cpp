@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/ir/analysis/accesses.h"
 #include "core/ir/analysis/uses.h"
 #include "core/kernel/collapse.h"
 #include "core/schedule/cost/estimate.h"
@@ -32,6 +33,16 @@ Body split_value() {
 }
 
 }  // namespace
+
+ProductExtents product_extents(const Piece& piece, const Access& first, const Access& second) {
+  ProductExtents of;
+  for (size_t u = 0; u < piece.box.size(); ++u) {
+    bool a = moves_with(first, u), b = moves_with(second, u);
+    if (u >= piece.parallel_dims && a && b) of.terms *= piece.box[u];
+    if (u < piece.parallel_dims && a != b) (a ? of.rows : of.columns) *= piece.box[u];
+  }
+  return of;
+}
 
 double alone_ns(const Contraction& c, const BoundProgram& program, const Target& target) {
   Kernel kernel;

@@ -16,6 +16,13 @@ int64_t bytes_of(const Shape& shape, DType type);
 // The dimension that the iterator alone moves along, with step 1; nullopt: another form.
 std::optional<size_t> only_dimension(const Access& access, size_t iterator);
 
+// Points of a product's rows, that move the first access alone, of its columns, that move the
+// second alone, and of its terms, that move both; 1 where there are none.
+struct ProductExtents {
+  int64_t rows = 1, columns = 1, terms = 1;
+};
+ProductExtents product_extents(const Piece& piece, const Access& first, const Access& second);
+
 // The model's time of a statement as a kernel of its own.
 double alone_ns(const Contraction& c, const BoundProgram& program, const Target& target);
 

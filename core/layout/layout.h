@@ -18,7 +18,7 @@ void exchange_sums(BoundProgram& program, const Target& target);
 void store_comparisons(BoundProgram& program, const Target& target);
 // On a GPU, factors and divisors that all terms of a sum have are combined into one number of a
 // cell.
-void combine_factors(BoundProgram& program, const Target& target);
+void factor_sums(BoundProgram& program, const Target& target);
 // On a GPU, a factor in f32 of terms that are rounded to the other factor's bf16 is rounded to it
 // instead, so that tensor cores multiply both.
 void round_factors(BoundProgram& program, const Target& target);

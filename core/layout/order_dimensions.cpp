@@ -45,7 +45,8 @@ Order grouped(const std::vector<Role>& roles, const std::vector<Role>& groups) {
 
 class Ordering {
  public:
-  Ordering(BoundProgram& program, const Target& target) : program_(program), target_(target) {}
+  Ordering(BoundProgram& program, const Target& target)
+      : program_(program), target_(target), uses_(program) {}
 
   void run() {
     std::set<TensorId> looked_at;
@@ -134,9 +135,9 @@ class Ordering {
     }
     if (chosen != nullptr) store_in(program_, id, *chosen, statements);
   }
+
   double time_of(const BoundProgram& program, const std::vector<size_t>& statements) const {
-    layout::StatementUses uses(program);
-    return layout::kernel_price(layout::part(program, uses, statements, {}), target_).ns;
+    return layout::kernel_price(layout::part(program, uses_, statements, {}), target_).ns;
   }
 
   static void store_in(BoundProgram& program, TensorId id, const Order& order,
@@ -191,6 +192,7 @@ class Ordering {
 
   BoundProgram& program_;
   const Target& target_;
+  const layout::StatementUses uses_;  // the same in every order
 };
 
 }  // namespace

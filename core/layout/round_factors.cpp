@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <map>
 
-#include "core/ir/analysis/accesses.h"
 #include "core/ir/analysis/matrix_types.h"
 #include "core/ir/analysis/uses.h"
 #include "core/kernel/forms/gpu_stream.h"
@@ -47,7 +46,7 @@ class Rounding {
                  wide.slot != narrow.slot && wide.args.empty() && narrow.args.empty();
     constexpr DType type = DType::bf16;
     bool multiplied = narrow.type == type && tensor_core_rate(type, target_) > 0;
-    if (!loads || !multiplied || !is_matrix_product(piece)) return;
+    if (!loads || !multiplied || !is_large_product(piece)) return;
     piece.loads[wide.slot] = rounded(piece.loads[wide.slot], type, made);
     Body body;
     NodeId x = body.cast(body.load(0, type), DType::f32),
@@ -57,14 +56,10 @@ class Rounding {
   }
 
   // Both factors have rows of their own and share the terms.
-  static bool is_matrix_product(const Piece& piece) {
-    int64_t rows = 1, columns = 1, terms = 1;
-    for (size_t u = 0; u < piece.box.size(); ++u) {
-      bool a = moves_with(piece.loads[0], u), b = moves_with(piece.loads[1], u);
-      if (u >= piece.parallel_dims && a && b) terms *= piece.box[u];
-      if (u < piece.parallel_dims && a != b) (a ? rows : columns) *= piece.box[u];
-    }
-    return std::min({rows, columns, terms}) >= kLeastExtent && point_count(piece) >= kLeastPoints;
+  static bool is_large_product(const Piece& piece) {
+    ProductExtents of = product_extents(piece, piece.loads[0], piece.loads[1]);
+    return std::min({of.rows, of.columns, of.terms}) >= kLeastExtent &&
+           point_count(piece) >= kLeastPoints;
   }
 
   // The access through the tensor's copy of that type.

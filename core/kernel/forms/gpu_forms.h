@@ -78,6 +78,8 @@ struct LineForm {
 std::optional<LineForm> line_form(const Kernel& kernel);
 // Blocks of a cluster, on any GPU that has them.
 constexpr int64_t kMostClusterBlocks = 8;
+// Registers of a thread that walks lines beside those of its cells: addresses, counters and sums.
+constexpr int64_t kOtherLineRegisters = 40;
 int64_t cells_of_a_lane(const LineForm& f, const GpuLines& g);
 // Words of the line tensors that one cell needs at once. Of what a stage reads for the last time
 // the registers are free for what it makes.

@@ -261,7 +261,7 @@ int64_t most_registers(const LineForm& f, const GpuLines& g, const Kernel& kerne
   int64_t words = 0;
   for (TensorId id : f.kept) words += words_of(id, kernel);
   for (const LineForm::Cached& c : f.cached) words += words_of(c.tensor, kernel);
-  return words * cells_of_a_lane(f, g) + 40;
+  return words * cells_of_a_lane(f, g) + kOtherLineRegisters;
 }
 
 }  // namespace tile::gpu

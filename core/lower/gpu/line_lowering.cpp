@@ -14,8 +14,6 @@ using nest::LoopKind;
 
 namespace {
 
-constexpr int64_t kOtherRegisters = 40;  // of a thread, beside its positions' (gpu_lines.cpp)
-
 Block unrolled(const std::string& name, int64_t extent, const std::function<Block(const Expr&)>& f,
                int64_t begin = 0) {
   if (extent == 0) return {};
@@ -51,7 +49,7 @@ Block LineLowering::line_positions(const LinePlan& plan, const State& rows, cons
   };
   int64_t whole = groups / all, rest = groups % all == 0 ? 0 : 1;
   int64_t positions = ceil_div(groups, all) * plan.vector;
-  bool many = 2 * positions + kOtherRegisters > c_.frame.target.gpu.registers_per_thread;
+  bool many = 2 * positions + gpu::kOtherLineRegisters > c_.frame.target.gpu.registers_per_thread;
   if (rest > 0 && many) {
     return unrolled("line_turn", whole + 1, [&](const Expr& turn) { return of_turn(turn, true); });
   }

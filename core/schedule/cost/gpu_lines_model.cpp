@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "core/ir/analysis/uses.h"
 #include "core/ir/operation_cost.h"
 #include "core/kernel/forms/gpu_forms.h"
 #include "core/kernel/forms/gpu_stream.h"
@@ -20,6 +21,8 @@ constexpr double kCluster = 1.03;     // [H200] its blocks begin and end togethe
 constexpr double kBlockNanoseconds = 900;
 constexpr double kStageNanoseconds = 250;
 constexpr double kHeldNanoseconds = 60;
+// An operation on a value of a row, which one thread computes while the others wait.
+constexpr double kInTurnNanoseconds = 3;  // [guide] four to six clocks until the next can begin
 // [H200] Long walks hide less, and leave the compiler less choice: for each doubling of a thread's
 // registers beyond these.
 constexpr double kRegisterSlack = 0.1;
@@ -193,6 +196,24 @@ double line_waste(const GpuLines& g, const LineForm& f, const Kernel& kernel) {
   return most;
 }
 
+// Instructions for each cell of a line, and for what is computed once for a row.
+struct LineOperations {
+  double of_cells = 0, of_rows = 0;
+};
+
+LineOperations line_operations(const LineForm& f, const Kernel& kernel) {
+  LineOperations operations;
+  for (const KernelStage& s : kernel.stages) {
+    const Piece& piece = s.contraction.pieces[0];
+    bool row = point_count(piece) <= static_cast<double>(f.row_count);
+    double& of = row ? operations.of_rows : operations.of_cells;
+    for (const Node& n : piece.body.nodes) {
+      if (n.kind == NodeKind::operation) of += cost_of(n.op).instructions;
+    }
+  }
+  return operations;
+}
+
 }  // namespace
 
 double estimate_lines(const GpuLines& g, const Kernel& kernel, const Target& target,
@@ -225,17 +246,12 @@ double estimate_lines(const GpuLines& g, const LineForm& form, const Kernel& ker
   double blocks = static_cast<double>(f->row_count / g.rows * g.blocks);
   double waves = std::ceil(blocks / (std::max(1.0, resident) * target.gpu.multiprocessors));
   double stages = static_cast<double>(kernel.stages.size());
-  double operations = 0;
-  for (const KernelStage& s : kernel.stages) {
-    for (const Node& n : s.contraction.pieces[0].body.nodes) {
-      if (n.kind != NodeKind::operation) continue;
-      operations += cost_of(n.op).instructions;
-    }
-  }
+  LineOperations operations = line_operations(*f, kernel);
   double points = static_cast<double>(f->row_count) * static_cast<double>(f->count);
-  double issue =
-      points * (operations + kPointInstructions) / (target.fma_per_ns * target.gpu.multiprocessors);
-  double block = kBlockNanoseconds + kStageNanoseconds * stages + held * kHeldNanoseconds;
+  double issue = points * (operations.of_cells + kPointInstructions) /
+                 (target.fma_per_ns * target.gpu.multiprocessors);
+  double block = kBlockNanoseconds + kStageNanoseconds * stages + held * kHeldNanoseconds +
+                 kInTurnNanoseconds * operations.of_rows;
   if (g.blocks > 1) block += target.gpu.cluster_wait_ns * stages;
   double memory = bytes / (kMemoryShare * target.dram_bytes_per_ns * target.gpu.multiprocessors);
   double most = static_cast<double>(most_registers(*f, g, kernel)) - 16;
