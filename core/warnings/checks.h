@@ -33,6 +33,8 @@ void check_unread_inputs(const Program& program, Warnings& list);
 void check_unneeded_statements(const Program& program, Warnings& list);
 void check_unread_names(const Program& program, Warnings& list);
 void check_truncated(const Program& program, Warnings& list);
+void check_aligned(const Program& program, const BoundProgram& bound, Warnings& list);
+void check_sizes_of_outputs(const Program& program, const BoundProgram& bound, Warnings& list);
 void check_points(const Checked& checked, Warnings& list);
 void check_overflow(const Checked& checked, Warnings& list);
 void check_literal_indices(const Program& program, const BoundProgram& bound, Warnings& list);

@@ -1,5 +1,6 @@
 #include "core/ir/body.h"
 #include "core/warnings/checks.h"
+#include "core/warnings/texts.h"
 
 namespace tile::warnings {
 namespace {
@@ -12,6 +13,22 @@ bool is_truncated(const Body& body, const Node& node) {
   if (b.kind == NodeKind::size) return !b.expr.is_constant();
   bool divides = b.kind == NodeKind::integer && b.integer != 0 && b.integer != -1;
   return divides && a.integer / b.integer == 0;
+}
+
+// Of literals alone MFG and Lift leave nothing but the quotient, so their texts are looked at.
+template <class Text, class Quotient>
+void check_text(const Text& text, Warnings& list, Quotient is_quotient) {
+  for (const auto& node : text.nodes) {
+    if (!is_quotient(node) || node.args.size() != 2) continue;
+    const auto &a = text[node.args[0]], &b = text[node.args[1]];
+    using Kind = decltype(a.kind);
+    if (a.kind != Kind::integer || b.kind != Kind::integer) continue;
+    if (a.integer == 0 || a.integer >= b.integer) continue;
+    std::string number = std::to_string(a.integer);
+    warn(list, Stage::parse, "truncated", node.span,
+         "this divides whole numbers: " + number + " / " + std::to_string(b.integer) + " is 0",
+         "for a fraction write " + number + ".0 / " + std::to_string(b.integer) + ".0");
+  }
 }
 
 void check_body(const Body& body, Warnings& list) {
@@ -35,6 +52,15 @@ void check_truncated(const Program& program, Warnings& list) {
   for (const Statement& s : program.statements) {
     if (const auto* whole = std::get_if<Elementwise>(&s.what)) check_body(whole->body, list);
     if (const auto* c = std::get_if<SymbolicContraction>(&s.what)) check_body(c->body, list);
+  }
+  if (auto text = mfg_syntax(program)) {
+    check_text(*text, list, [](const mfg::Syntax& node) {
+      return node.kind == mfg::SyntaxKind::binary && node.text == "/";
+    });
+  } else if (auto lift = lift_syntax(program)) {
+    check_text(*lift, list, [](const lift::Syntax& node) {
+      return node.kind == lift::SyntaxKind::operation && node.op == Op::div;
+    });
   }
 }
 

@@ -2,10 +2,10 @@
 // text is looked at again.
 #include <algorithm>
 #include <map>
-#include <optional>
 
 #include "core/language/mfg/syntax.h"
 #include "core/warnings/checks.h"
+#include "core/warnings/texts.h"
 
 namespace tile::warnings {
 namespace {
@@ -51,21 +51,6 @@ const Region* region_at(const Regions& regions, uint32_t place) {
     i = regions[static_cast<size_t>(i)].around;
   }
   return i < 0 ? nullptr : &regions[static_cast<size_t>(i)];
-}
-
-// The statements that MFG and Lift make are typed; of those two texts only MFG's has its syntax.
-std::optional<ProgramSyntax> mfg_syntax(const Program& program) {
-  bool typed =
-      std::any_of(program.statements.begin(), program.statements.end(), [](const Statement& s) {
-        const auto* contraction = std::get_if<SymbolicContraction>(&s.what);
-        return contraction != nullptr && contraction->typed;
-      });
-  if (!typed || !program.source) return std::nullopt;
-  try {
-    return mfg::parse_syntax(program.source->text);
-  } catch (const Failure&) {
-    return std::nullopt;
-  }
 }
 
 class Lets {

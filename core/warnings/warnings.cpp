@@ -72,6 +72,8 @@ std::vector<Diagnostic> warnings_of(const Program& program, const BoundProgram& 
   Warnings list = warnings_of(program);
   check_contractions(program, bound, list);
   warnings::check_literal_indices(program, bound, list);
+  warnings::check_aligned(program, bound, list);
+  warnings::check_sizes_of_outputs(program, bound, list);
   sort_by_place(list);
   return list;
 }

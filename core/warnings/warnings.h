@@ -17,7 +17,10 @@ namespace tile {
 std::vector<Diagnostic> warnings_of(const Program& program);
 
 // The same and those that need the inputs' shapes and types; `bound` is what bind made of it.
-//   "empty"     a contraction without a valid point: all its cells are 0 or its default
+//   "empty"     a contraction without a valid point: all its cells are 0 or its default; an output
+//               without elements, though every input has some
+//   "aligned"   an operand of broadcasting whose dimension is aligned with another one of the same
+//               size, but stands elsewhere in the other operand: of A[N, M] and S[N] the last ones
 //   "always"    a condition that holds at every point anyway
 //   "unreached" cells of an output that no point reaches, without a default
 //   "overflow"  a sum of integers that more terms can leave the type than there are bits for

@@ -45,7 +45,7 @@ uint64_t seed_of(std::string_view input) {
   return seed;
 }
 
-constexpr std::string_view kRandom = "random:", kIota = "iota:", kOnes = "ones:";
+constexpr std::string_view kRandom = "random:", kIota = "iota:", kOnes = "ones:", kZeros = "zeros:";
 
 // Element `i` of a random tensor.
 Scalar drawn(uint64_t seed, int64_t i, DType type) {
@@ -59,7 +59,7 @@ Scalar drawn(uint64_t seed, int64_t i, DType type) {
 
 // "random:64x64" -> its shape; empty for what is not generated.
 std::optional<std::string> shape_in(const std::string& specification) {
-  for (std::string_view prefix : {kRandom, kIota, kOnes}) {
+  for (std::string_view prefix : {kRandom, kIota, kOnes, kZeros}) {
     if (specification.starts_with(prefix)) return specification.substr(prefix.size());
   }
   return std::nullopt;
@@ -196,13 +196,14 @@ HostTensor generated_box(const std::string& specification, const InputType& whol
   DType type = whole.type;
   require_memory(specification, type, box);
   bool random = specification.starts_with(kRandom), iota = specification.starts_with(kIota);
+  const int64_t every = specification.starts_with(kZeros) ? 0 : 1;
   uint64_t seed = seed_of(input);
   HostTensor t(type, box.shape());
   std::vector<int64_t> at = box.lo;
   for (int64_t i = 0; i < t.count(); ++i) {
     int64_t cell = 0;
     for (size_t d = 0; d < shape.size(); ++d) cell = cell * shape[d] + at[d];
-    t.set(i, random ? drawn(seed, cell, type) : integer_scalar(iota ? cell : 1, type));
+    t.set(i, random ? drawn(seed, cell, type) : integer_scalar(iota ? cell : every, type));
     for (size_t d = shape.size(); d > 0 && ++at[d - 1] == box.hi[d - 1]; --d) {
       at[d - 1] = box.lo[d - 1];
     }
@@ -313,7 +314,8 @@ HostTensor read_tensor(const std::string& specification, std::string_view input)
   if (is_picture(specification)) return read_picture(specification);
   if (std::optional<HostTensor> numbers = written_out(specification)) return std::move(*numbers);
   bad("cannot tell what \"" + specification + "\" is",
-      "expected a .npy, .png or .jpg file, random:SHAPE, iota:SHAPE, ones:SHAPE, picture:48x64, "
+      "expected a .npy, .png or .jpg file, random:SHAPE, iota:SHAPE, ones:SHAPE, zeros:SHAPE, "
+      "picture:48x64, "
       "or numbers: 0.5, [1, 2]:i32");
 }
 

@@ -13,7 +13,8 @@ namespace tile::cli {
 
 // "a.npy", "a.png", "a.jpg", "random:64x64[:f32]" (uniform in [-1, 1), small integers for integer
 // types; the same every time for an `input` of the same name), "iota:4x4[:i32]", "ones:4x4",
-// "picture:48x64" (colours, u8 [48, 64, 3]). Throws Failure (stage run) with the reason.
+// "zeros:4x4", "picture:48x64" (colours, u8 [48, 64, 3]). Throws Failure (stage run) with the
+// reason.
 HostTensor read_tensor(const std::string& specification, std::string_view input = "");
 // What a specification that can be read box by box is; nullopt: it is read as a whole.
 std::optional<InputType> type_of_boxes(const std::string& specification);

@@ -12,7 +12,7 @@ import re
 import sys
 
 ROOMS = """support simplify ir ir/ranks ir/analysis lattice
-language language/tile language/mfg language/lift
+language language/idioms language/tile language/mfg language/lift
 target passes/bind passes/normalize warnings interpret
 distribute/mesh distribute distribute/choice distribute/overlap distribute/overlap/pieces
 autodiff autodiff/derivation autodiff/loops
@@ -25,8 +25,8 @@ lower/launch lower/context lower/tile lower/piece lower/gpu lower""".split()
 # Languages are one room: the table of languages knows every one of them, and each is built from what they share.
 # Gradients are another: the parts know the options of differentiate.h, which puts them together. So is the IR: the
 # text form and the verifier of bound programs are those of ranks' programs too.
-ONE_ROOM = {"ir/ranks": "ir", "language/tile": "language", "language/mfg": "language", "language/lift": "language",
-            "autodiff/derivation": "autodiff", "autodiff/loops": "autodiff"}
+ONE_ROOM = {"ir/ranks": "ir", "language/idioms": "language", "language/tile": "language", "language/mfg": "language",
+            "language/lift": "language", "autodiff/derivation": "autodiff", "autodiff/loops": "autodiff"}
 MOST_SOURCES = 28
 LARGE_FOLDERS = {}
 LONGEST = 450

@@ -181,7 +181,12 @@ Value typed_function(Evaluator& ev, std::string_view name, Op op) {
     if (args.size() == 2 && args[0].scalar && args[1].scalar) {
       args[0] = ev.converted(args[0], args[1].type);
       args[1] = ev.converted(args[1], args[0].type);
-      ev.require_same(*args[0].type, *args[1].type, span, called + " takes two values of one type");
+      if (args[0].type->kind != args[1].type->kind) {
+        fail(Stage::parse, "type", span,
+             called + " takes two values of one type: expected " + to_string(*args[0].type) +
+                 ", found " + to_string(*args[1].type),
+             "a Float is written 0.0f or 1.0f; toFloat(i) and toInt(v) convert");
+      }
     }
     return operate(ev, op, std::move(args), span);
   };

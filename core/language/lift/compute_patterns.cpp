@@ -356,7 +356,9 @@ std::vector<Pattern> compute_patterns() {
           {"MapSeqSlide", 3, 3, make_map_seq_slide}};
 }
 
-const Pattern* find_pattern(std::string_view name) {
+namespace {
+
+const std::vector<Pattern>& all_patterns() {
   static const std::vector<Pattern> patterns = [] {
     std::vector<Pattern> all;
     for (auto list :
@@ -366,11 +368,23 @@ const Pattern* find_pattern(std::string_view name) {
     }
     return all;
   }();
+  return patterns;
+}
+
+}  // namespace
+
+std::vector<std::string_view> pattern_names() {
+  std::vector<std::string_view> names;
+  for (const Pattern& pattern : all_patterns()) names.push_back(pattern.name);
+  return names;
+}
+
+const Pattern* find_pattern(std::string_view name) {
   if (name.empty()) return nullptr;
   std::string capital(name);
   if (capital[0] >= 'a' && capital[0] <= 'z') capital[0] = static_cast<char>(capital[0] - 32);
   if (name == "id") return nullptr;
-  for (const Pattern& pattern : patterns) {
+  for (const Pattern& pattern : all_patterns()) {
     if (pattern.name == capital) return &pattern;
   }
   return nullptr;

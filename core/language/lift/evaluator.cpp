@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/language/idioms/lift_idioms.h"
 #include "core/support/checked.h"
 #include "core/support/control.h"
+#include "core/support/nearest_name.h"
 
 namespace tile::lift {
 namespace {
@@ -65,12 +67,39 @@ Value constructor(Evaluator& ev, const Pattern& pattern, Span span) {
 
 std::string quoted(std::string_view text) { return "`" + std::string(text) + "`"; }
 
+namespace {
+
+std::string type_hint(const std::string& expected, const Type& found) {
+  bool array = found.kind == TypeKind::array;
+  if (expected.starts_with("a Float or an Int") && array) {
+    // Most often it is what a Reduce leaves, in a formula.
+    if (found.length.is_constant(1)) {
+      return "Reduce leaves an array of one element, which is At(0) $ (…)";
+    }
+    if (found.parts[0]->kind == TypeKind::array) {
+      return "Map(Map(f)) takes each element of rows, Join() makes one array of them";
+    }
+    return "Map(v => …) $ a takes each element, Map(add) $ Zip(a, b) those of two arrays, At(0) $ "
+           "a "
+           "one; $ binds last: (At(0) $ a) + (At(1) $ a)";
+  }
+  bool number = found.kind == TypeKind::float_ || found.kind == TypeKind::int_;
+  if (expected.ends_with("to be applied to an array") && number) {
+    return "Map gives a function single elements: leave it out for the whole array, or make rows "
+           "with Slide(3, 1) or Split(4)";
+  }
+  if (expected == "a program that returns data") return "apply it to an input: f $ a";
+  if (expected.starts_with("a function") || expected.starts_with("an index function")) {
+    return "functions are names such as sqrt, patterns such as Map(f), and v => …";
+  }
+  return "";
+}
+
+}  // namespace
+
 void fail_type(Span span, const std::string& expected, const Type& found) {
-  // Most often it is what a Reduce leaves, in a formula.
-  bool one = found.kind == TypeKind::array && found.length.is_constant(1);
-  bool scalar = expected.starts_with("a Float or an Int");
   fail(Stage::parse, "type", span, "expected " + expected + ", found " + to_string(found),
-       one && scalar ? "Reduce leaves an array of one element, which is At(0) $ (…)" : "");
+       type_hint(expected, found));
 }
 
 Value unary(std::string_view name, std::function<Value(Value, Span)> call) {
@@ -120,6 +149,25 @@ Value Evaluator::evaluate(SyntaxId id, const Environment& environment) {
   throw InternalError("lift: a syntax node of no kind");
 }
 
+std::string Evaluator::unknown_name_hint(std::string_view name,
+                                         const Environment& environment) const {
+  if (std::string_view hint = idiom_hint(name); !hint.empty()) return std::string(hint);
+  if (std::string_view hint = word_hint(name); !hint.empty()) return std::string(hint);
+  std::vector<std::string_view> known = pattern_names();
+  for (const OpInfo& row : operations()) {
+    if (find_function(row.spelling)) known.push_back(row.spelling);
+  }
+  for (const Binding* b = environment.get(); b != nullptr; b = b->outer.get()) {
+    known.push_back(b->name);
+  }
+  for (size_t d = 0; d < visible_definitions_; ++d)
+    known.push_back(syntax.definitions[d].name.text);
+  if (std::optional<std::string_view> nearest = nearest_name(name, known)) {
+    return "did you mean " + quoted(*nearest) + "?";
+  }
+  return "expected a parameter, a size, a pattern such as Map or a function such as add";
+}
+
 Value Evaluator::name(const Syntax& node, const Environment& environment) {
   if (const Value* value = lookup(environment, node.text)) return *value;
   if (context.is_size(node.text)) {
@@ -133,10 +181,7 @@ Value Evaluator::name(const Syntax& node, const Environment& environment) {
   }
   if (std::optional<Value> f = user_function(*this, node.text)) return *f;
   fail(Stage::parse, "name", node.span, "nothing is called " + quoted(node.text),
-       node.text == "sum" ? "a sum is Reduce(add, 0.0f) $ a"
-       : node.text == "if" || node.text == "where"
-           ? "a value is chosen by condition ? value : other"
-           : "expected a parameter, a size, a pattern such as Map or a function such as add");
+       unknown_name_hint(node.text, environment));
 }
 
 std::string_view Evaluator::name_if_unbound(SyntaxId id, const Environment& environment) const {
@@ -157,7 +202,8 @@ Value Evaluator::call(const Syntax& node, const Environment& environment) {
       }
       fail(Stage::parse, "arity", node.span,
            std::string(pattern.name) + " expects " + range + ", found " +
-               std::to_string(params.size()));
+               std::to_string(params.size()),
+           std::string(pattern_form(pattern.name)));
     }
     return pattern.make(PatternUse{*this, node.span, std::move(params), environment});
   }
@@ -310,7 +356,9 @@ Expr Evaluator::size_parameter(SyntaxId id, const Environment& environment, std:
   Span span = syntax[id].span;
   Value value = evaluate(id, environment);
   if (!value.scalar || value.type->kind != TypeKind::int_) {
-    fail_type(span, "an Int parameter of " + std::string(of), *value.type);
+    fail(Stage::parse, "type", span,
+         "expected an Int parameter of " + std::string(of) + ", found " + to_string(*value.type),
+         std::string(pattern_form(of)));
   }
   if (!is_index(*value.scalar) || !value.scalar->free.empty()) {
     fail(Stage::parse, "type", span,

@@ -52,6 +52,7 @@ class Evaluator {
 
  private:
   Value name(const Syntax& node, const Environment& environment);
+  std::string unknown_name_hint(std::string_view name, const Environment& environment) const;
   Value call(const Syntax& node, const Environment& environment);
   Value lambda(SyntaxId id, const Environment& environment);
   Value composition(const Syntax& node, const Environment& environment);
@@ -108,6 +109,7 @@ struct Pattern {
 };
 // By name, also with its first letter in lower case.
 const Pattern* find_pattern(std::string_view name);
+std::vector<std::string_view> pattern_names();
 // By file: rearranging; Slide and Pad; tuples and Generate; computing; Iterate.
 std::vector<Pattern> layout_patterns();
 std::vector<Pattern> window_patterns();

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <string>
 
+#include "core/language/idioms/lift_idioms.h"
 #include "core/language/lift/token.h"
 #include "core/language/program_text.h"
 #include "core/support/control.h"
@@ -80,7 +81,7 @@ class Lexer {
     // Behind a value it is an element that is meant, elsewhere a type or a list.
     bool behind_value = begin > 0 && (is_letter(text_[begin - 1]) || is_digit(text_[begin - 1]) ||
                                       text_[begin - 1] == ')');
-    std::string hint;
+    std::string hint(symbol_hint(text_.substr(begin, at_ - begin)));
     if (text_[begin] == '[') {
       hint = behind_value ? "an element of an array is At(1) $ w"
                           : "the type of an array is ArrayType(Float, N)";

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <string>
 
+#include "core/language/idioms/lift_idioms.h"
 #include "core/language/lift/syntax.h"
 #include "core/language/lift/token.h"
 #include "core/support/control.h"
@@ -37,8 +38,31 @@ class Parser {
     bool end = token.kind == TokenKind::end;
     std::string found =
         end ? "the end of the text" : "`" + std::string(token.text.substr(0, 40)) + "`";
-    fail(Stage::parse, "syntax", token.span, "expected " + what + ", found " + found);
+    fail(Stage::parse, "syntax", token.span, "expected " + what + ", found " + found,
+         unexpected_hint());
   }
+
+  // Of the token that an expression does not go on with.
+  std::string unexpected_hint() const {
+    const Token& token = peek();
+    const Token& before = tokens_[at_ > 0 ? at_ - 1 : 0];
+    constexpr std::string_view kProgram = "a program is val f = fun(ArrayType(Float, N), a => …)";
+    if (out_.nodes.empty() || (before.is(")") && token.is(")"))) return std::string(kProgram);
+    for (const Token* word : {&token, &before}) {
+      if (std::string_view hint = word_hint(word->text); !hint.empty()) return std::string(hint);
+    }
+    bool component = token.kind == TokenKind::real && token.text.starts_with(".");
+    if (component) return std::string(symbol_hint("."));
+    bool value = before.kind == TokenKind::name || before.is(")");
+    if (value && token.kind == TokenKind::name) {
+      for (size_t i = at_; i > 0 && !tokens_[i].is("=>"); --i) {
+        if (tokens_[i].is("if")) return std::string(word_hint("if"));
+      }
+      return "a function is applied by $: Map(f) $ a";
+    }
+    return std::string(symbol_hint(token.text));
+  }
+
   void expect(std::string_view symbol, const std::string& where) {
     if (!accept(symbol)) fail_expected("`" + std::string(symbol) + "` " + where);
   }

@@ -30,11 +30,15 @@ bool holds_arrays(const Type& type) {
 
 // Of a number's type that stands here under another name, such as f32 or float.
 std::string type_hint(const Syntax& node) {
+  if (node.kind == SyntaxKind::call) {
+    return "a matrix of N rows is ArrayType(ArrayType(Float, M), N)";
+  }
   if (node.kind != SyntaxKind::name) return "";
   std::optional<DType> type = parse_dtype(node.text);
   if (!type) type = foreign_dtype(node.text);
   if (type == DType::f32) return "f32 is written Float";
-  return type == DType::i32 ? "i32 is written Int" : "";
+  if (type == DType::i32) return "i32 is written Int";
+  return type ? "numbers are Float, which is f32, and Int, which is i32" : "";
 }
 
 }  // namespace
@@ -114,7 +118,10 @@ void Evaluator::declare_inputs(const Syntax& fun) {
   if (body.params.size() != count) {
     fail(Stage::parse, "arity", body.span,
          "the lambda has " + std::to_string(body.params.size()) + " parameters, but " +
-             std::to_string(count) + " types are given");
+             std::to_string(count) + " types are given",
+         "each parameter has a type before the lambda; several are in parentheses: fun(Float, "
+         "Float, "
+         "(a, b) => a + b)");
   }
   for (size_t i = 0; i < count; ++i) {
     SyntaxId type_id = fun.args[i + 1];
@@ -295,7 +302,8 @@ Program Evaluator::run() {
   const Syntax& fun = syntax[main.value];
   if (!is_call_of(syntax, fun, "fun") || fun.args.size() < 3) {
     fail(Stage::parse, "syntax", fun.span,
-         "expected fun(TYPE, ..., parameters => body) as the value of " + quoted(main.name.text));
+         "expected fun(TYPE, ..., parameters => body) as the value of " + quoted(main.name.text),
+         "as in val f = fun(ArrayType(Float, N), a => Map(square) $ a)");
   }
   visible_definitions_ = syntax.definitions.size() - 1;
   declare_inputs(fun);

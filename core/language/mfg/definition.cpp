@@ -108,7 +108,8 @@ std::vector<Expr> Elaborator::result_extents(const DefinitionSyntax& d) {
   }
   if (chosen == nullptr) {
     fail(Stage::parse, "bounds", d.name.span,
-         "expected @bounds: no input gives '" + std::string(d.name.text) + "' its size");
+         "expected @bounds: no input gives '" + std::string(d.name.text) + "' its size",
+         "write @bounds(W, H) on the line before");
   }
   return chosen->extents;
 }
@@ -160,6 +161,23 @@ void Elaborator::define_reduce(const DefinitionSyntax& d) {
   emit_tensor(d, value, std::move(extents));
 }
 
+namespace {
+
+// How a value of another type becomes a result.
+std::string result_hint(const Type& wanted, const Type& found) {
+  if (!wanted.tuple) {
+    return found.tuple ? "one component of a tuple t is t.x"
+                       : "write 1.0 for a number; f32(…) converts a value";
+  }
+  const std::string type(to_string(wanted.parts[0]));
+  std::string cast = "cast with " + type + "[b, g, r, a]";
+  bool light = found.tuple && found.uniform() && found.parts[0] == DType::f32;
+  return light ? cast + ", or with to_" + type + "color(c) from a colour between 0.0 and 1.0"
+               : cast;
+}
+
+}  // namespace
+
 void Elaborator::check_result(const DefinitionSyntax& d, const Value& value, Span span) {
   std::optional<Type> wanted;
   if (d.name.text == "result_u8") wanted = tuple_type(std::vector<DType>(4, DType::u8));
@@ -172,8 +190,7 @@ void Elaborator::check_result(const DefinitionSyntax& d, const Value& value, Spa
   fail(Stage::parse, "type", span,
        "expected a value of type " + to_string(*wanted) + " for '" + std::string(d.name.text) +
            "', found " + to_string(value.type),
-       wanted->tuple ? "cast with " + std::string(to_string(wanted->parts[0])) + "[b, g, r, a]"
-                     : "");
+       result_hint(*wanted, value.type));
 }
 
 // Like-typed tuples become one tensor with a last dimension, others one tensor for each component.

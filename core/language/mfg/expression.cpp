@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "core/language/idioms/mfg_idioms.h"
 #include "core/language/mfg/builtin_names.h"
 #include "core/language/mfg/elaborate.h"
 #include "core/support/control.h"
@@ -70,7 +71,8 @@ Value Elaborator::name(const Syntax& node) {
     if (tensor != nullptr && tensor->rank == 0) return read_global(*tensor, {});
     if (tensor != nullptr) {
       fail(Stage::parse, "type", node.span, "expected a value, but " + quoted + " is a tensor",
-           "name an element, as in " + std::string(node.text) + "(x, y)");
+           "name an element, as in " + std::string(node.text) + "(x, y); its size along x is " +
+               std::string(node.text) + ".extent(0)");
     }
     if (std::holds_alternative<Function>(*global)) {
       fail(Stage::parse, "type", node.span, "expected a value, but " + quoted + " is a function");
@@ -132,7 +134,8 @@ Value Elaborator::swizzle(const Syntax& node) {
     size_t i = std::string_view("xyzw").find(c);
     if (i == std::string_view::npos) {
       fail(Stage::parse, "name", node.span,
-           "expected components out of x, y, z and w, found '." + std::string(node.member) + "'");
+           "expected components out of x, y, z and w, found '." + std::string(node.member) + "'",
+           "colours are blue, green, red and opacity: x is blue, z red, w opacity");
     }
     if (!value.type.tuple || i >= value.parts.size()) {
       fail(Stage::parse, "type", node.span,
@@ -185,7 +188,7 @@ void Elaborator::expect_block_free(const Syntax& call) const {
   if (call.block < 0) return;
   fail(Stage::parse, "syntax",
        {block_at(call.block).span.begin, block_at(call.block).span.begin + 1},
-       "'" + std::string(call.text) + "' takes no block");
+       "'" + std::string(call.text) + "' takes no block", std::string(idiom_hint(call.text)));
 }
 
 Value Elaborator::call(const Syntax& node) {
@@ -212,17 +215,8 @@ namespace {
 
 // What people know from other languages, or the name that they may have meant.
 std::string hint_for(std::string_view name, const ProgramSyntax& program) {
-  if (name == "pow") return "a power is written x^e";
-  if (name == "sum") return "write rsum(begin..end) |i| { … }";
-  if (name == "if" || name == "where" || name == "select") {
-    return "write ifel(condition, this, that)";
-  }
-  if (name == "sampler") {
-    return "a sampler is named: let s = sampler<T>(address=.ClampToEdge); it is read like T, s(x, "
-           "y)";
-  }
+  if (std::string_view hint = idiom_hint(name); !hint.empty()) return std::string(hint);
   if (std::string hint = foreign_type_hint(name); !hint.empty()) return hint;
-  if (name == "clip") return "write clamp(x, low, high)";
   std::vector<std::string_view> known = builtin_functions();
   for (const DeclarationSyntax& d : program.declarations) {
     std::string_view declared =
@@ -271,7 +265,8 @@ Value Elaborator::ifel(const Syntax& node) {
   for (DType part : condition.type.parts) {
     if (is_integer(part)) continue;
     fail(Stage::parse, "type", node.span,
-         "expected an integer condition, found " + to_string(condition.type));
+         "expected an integer condition, found " + to_string(condition.type),
+         "a condition compares, as in x > 0.0 or x != 0.0");
   }
   bool fits =
       !condition.type.tuple || (yes.type.tuple && yes.parts.size() == condition.parts.size());

@@ -133,7 +133,12 @@ SyntaxId Parser::member(SyntaxId left) {
     node.integer = take().integer;
     return add(std::move(node), begin);
   }
-  if (peek().kind != TokenKind::name) fail_expected("components such as xyz, a number or a method");
+  if (peek().kind != TokenKind::name) {
+    fail_expected("components such as xyz, a number or a method",
+                  peek().is(".") || peek().kind == TokenKind::real
+                      ? "a range without its end is written 0..<3"
+                      : "");
+  }
   const Token& name = take();
   if (peek().is("(") || starts_block()) return method(left, name);
   Syntax node{.kind = SyntaxKind::swizzle, .member = name.text, .args = {left}};

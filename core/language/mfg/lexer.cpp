@@ -3,6 +3,7 @@
 #include <charconv>
 #include <string>
 
+#include "core/language/idioms/mfg_idioms.h"
 #include "core/language/mfg/token.h"
 #include "core/language/program_text.h"
 #include "core/support/control.h"
@@ -159,9 +160,7 @@ class Lexer {
     std::string quoted =
         control ? "with code " + std::to_string(int{shown[0]}) : "'" + std::string(shown) + "'";
     fail(Stage::parse, "lexical", span_of(at_, shown.size()), "unexpected character " + quoted,
-         shown == "?"   ? "a value is chosen by ifel(condition, this, that)"
-         : shown == ";" ? "a statement ends with its line"
-                        : "");
+         std::string(character_hint(shown)));
   }
 
   void string() {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "core/language/idioms/mfg_idioms.h"
 #include "core/support/control.h"
 
 namespace tile::mfg {
@@ -16,19 +17,6 @@ std::string shown(const Token& token) {
   return (token.kind == TokenKind::string ? "\"" + text + "\"" : "'" + text + "'");
 }
 
-// Of a word that begins a statement in other languages; "": nothing is known of it.
-std::string_view statement_hint(std::string_view word) {
-  if (word == "if") return "a value is chosen by ifel(condition, this, that)";
-  if (word == "return") return "the last line of a block is its value";
-  if (word == "for" || word == "while") {
-    return "loops are rsum(A..<B) |i| { … } for sums and reduce(init=v, A..<B) |i, m| { … }";
-  }
-  if (word == "var" || word == "const" || word == "float" || word == "int") {
-    return "a value is named by `let a = …`, once";
-  }
-  return "";
-}
-
 }  // namespace
 
 bool Parser::accept(std::string_view symbol) {
@@ -38,7 +26,10 @@ bool Parser::accept(std::string_view symbol) {
 }
 
 const Token& Parser::expect(std::string_view symbol, std::string_view where) {
-  if (!peek().is(symbol)) fail_expected("'" + std::string(symbol) + "' " + std::string(where));
+  if (!peek().is(symbol)) {
+    std::string what = "'" + std::string(symbol) + "' " + std::string(where);
+    fail_expected(what, missing_hint(symbol, where));
+  }
   return take();
 }
 
@@ -83,7 +74,16 @@ ProgramSyntax Parser::program() {
 void Parser::end_of_statement(size_t first) {
   if (peek().kind == TokenKind::newline || peek().kind == TokenKind::end || peek().is("}")) return;
   std::string_view hint = statement_hint(tokens_[first].text);
-  if (hint.empty() && peek().is("[")) hint = "an element of a tensor is written T(x, y)";
+  if (hint.empty()) hint = operator_hint(peek().text);
+  if (hint.empty() && peek().is("[")) {
+    hint = "an element of a tensor is written T(x, y), a component of a tuple t.x or t.0";
+  }
+  if (hint.empty() && peek().is("{")) {
+    hint = "the indices of a block stand before it: rsum(0..<3) |i| { … }";
+  }
+  if (hint.empty() && peek().is("(")) {
+    hint = "a sampler is named first: let s = sampler<T>(…); it is read like T, s(x, y)";
+  }
   if (hint.empty() && peek().is("=")) hint = "a value is named by `let a = …`, once";
   fail_expected("the end of the line", hint.empty() ? "one statement stands on one line" : hint);
 }
@@ -214,7 +214,10 @@ void Parser::function() {
   DeclarationSyntax d;
   d.kind = DeclarationKind::function;
   d.name = expect_name("the function's name");
-  if (!starts_block()) fail_expected("the function's block, as in |x: i32| {…}");
+  if (!starts_block()) {
+    fail_expected("the function's block, as in |x: i32| {…}",
+                  "a function is fn f |v: f32| { v*2.0 }");
+  }
   d.block = block();
   for (const ParameterSyntax& p : out_.block(d.block).parameters) {
     if (!p.type.text.empty()) continue;
@@ -245,7 +248,9 @@ DefinitionSyntax Parser::definition() {
       fail(Stage::parse, "syntax", d.bounds_span, "a tensor defined with `by` has no @bounds");
     }
   } else {
-    if (!starts_block()) fail_expected("the tensor's block, as in |x, y| {…}, or `by`");
+    if (!starts_block()) {
+      fail_expected("the tensor's block, as in |x, y| {…}, or `by`", definition_hint(d.name.text));
+    }
     d.block = block();
   }
   d.span = span_since(begin);
@@ -298,6 +303,7 @@ StatementSyntax Parser::let() {
     } while (accept(","));
     expect("]", "after the names");
   } else {
+    if (peek().is("(")) fail_expected("a name or '[' after `let`", let_hint());
     s.names.push_back(expect_name("a name or '[' after `let`"));
   }
   expect("=", "after the name of `let`");

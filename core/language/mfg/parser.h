@@ -31,6 +31,9 @@ class Parser {
   uint32_t last_end() const { return at_ == 0 ? 0 : tokens_[at_ - 1].span.end; }
   Span span_since(uint32_t begin) const { return {begin, std::max(begin, last_end())}; }
   [[noreturn]] void fail_expected(std::string_view what, std::string_view hint = "") const;
+  static std::string_view let_hint();
+  std::string missing_hint(std::string_view symbol, std::string_view where) const;
+  std::string definition_hint(std::string_view name) const;
 
   // Declarations and statements.
   void attribute();

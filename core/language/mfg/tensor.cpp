@@ -1,6 +1,7 @@
 // Reads of tensors, plainly and through samplers, and the methods of tensors.
 #include <algorithm>
 
+#include "core/language/idioms/mfg_idioms.h"
 #include "core/language/mfg/elaborate.h"
 
 namespace tile::mfg {
@@ -29,7 +30,8 @@ TensorUse Elaborator::tensor_named(std::string_view name, Span span) {
   bool known = find_local(name) != nullptr || find_global(name) != nullptr;
   fail(Stage::parse, known ? "type" : "name", span,
        known ? "expected a tensor, but '" + std::string(name) + "' is none"
-             : "unknown tensor '" + std::string(name) + "'");
+             : "unknown tensor '" + std::string(name) + "'",
+       known ? "" : "inputs are named input_u8, input_u16, input_f32; functions have no prefix");
 }
 
 std::vector<Value> Elaborator::index_values(const TensorUse& tensor, const Syntax& call) {
@@ -205,7 +207,8 @@ Value Elaborator::method(const Syntax& node) {
   fail(Stage::parse, "name", node.span,
        "a tensor has no method '" + std::string(node.member) + "'" +
            (node.block < 0 ? "" : " that takes a block"),
-       "methods are extent, is_inside, sum and for_each");
+       member_hint(node.member).empty() ? "methods are extent, is_inside, sum and for_each"
+                                        : std::string(member_hint(node.member)));
 }
 
 // T.extent(d), or T.extent() for all of them.

@@ -102,6 +102,7 @@ class Elaborator {
   NodeId scalar_name(ScalarScope& scope, const Syntax& node);
   NodeId scalar_operand(ScalarScope& scope, const Syntax& node) const;
   NodeId scalar_access(ScalarScope& scope, const Syntax& node);
+  std::string access_hint(const Syntax& node) const;
   NodeId scalar_bound(ScalarScope& scope, const PendingScalar& pending);
   void check_match(const Syntax& node) const;
   NodeId scalar_match(ScalarScope& scope, std::vector<NodeId> args, Span span);

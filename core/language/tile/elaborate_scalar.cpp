@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <array>
 
+#include "core/language/idioms/tile_idioms.h"
 #include "core/language/tile/casts.h"
 #include "core/language/tile/elaborate.h"
-#include "core/language/tile/idioms.h"
 #include "core/support/nearest_name.h"
 
 namespace tile {
@@ -157,12 +157,26 @@ NodeId Elaborator::tensor_load(ScalarScope& scope, TensorId tensor, Span span) {
   return scope.body.load(it->second, DType::none, span);
 }
 
+// Of an access in a statement over whole tensors, where functions may have been meant.
+std::string Elaborator::access_hint(const Syntax& node) const {
+  std::string name(node.text);
+  if (find_function(node.text)) {
+    return "the arguments of a function are in parentheses: " + name + "(A)";
+  }
+  bool of_tensor = node.args.size() == 1 && at(node.args[0]).kind == SyntaxKind::name;
+  const Symbol* index = of_tensor ? names_.find(at(node.args[0]).text) : nullptr;
+  if (index != nullptr && index->kind != Symbol::Kind::dimension) {
+    return "rows at positions that a tensor holds are gather(" + name + ", " +
+           std::string(at(node.args[0]).text) + ")";
+  }
+  return "contractions have sizes and an aggregation, as in O[i: N] = +(" + name + "[i, j])";
+}
+
 NodeId Elaborator::scalar_access(ScalarScope& scope, const Syntax& node) {
   std::string name(node.text);
   if (scope.kind != Kind::contraction) {
     fail(Stage::parse, "syntax", node.span,
-         quoted(node.span) + " is read by index outside a contraction",
-         "contractions have sizes and an aggregation, as in O[i: N] = +(" + name + "[i, j])");
+         quoted(node.span) + " is read by index outside a contraction", access_hint(node));
   }
   const Symbol& tensor = names_.tensor(name, name_span(node));
   if (tensor.rank >= 0 && node.args.size() != static_cast<size_t>(tensor.rank)) {
@@ -215,7 +229,8 @@ void Elaborator::check_arity(const Syntax& node, size_t least, size_t most) cons
                                          : std::to_string(least) + " to " + std::to_string(most);
   fail(Stage::parse, "arity", node.span,
        "function '" + std::string(node.text) + "' takes " + takes +
-           (takes == "1" ? " argument" : " arguments") + ", not " + std::to_string(given));
+           (takes == "1" ? " argument" : " arguments") + ", not " + std::to_string(given),
+       std::string(call_form(node.text)));
 }
 
 std::span<const SyntaxId> Elaborator::operands_of_call(const ScalarScope& scope,
@@ -272,6 +287,8 @@ void Elaborator::fail_unknown_function(const Syntax& node) const {
   for (Function f : whole_tensor_functions()) candidates.push_back(to_string(f));
   std::string hint;
   std::optional<std::string_view> nearest = nearest_name(node.text, candidates);
+  bool tensor = node.text[0] >= 'A' && node.text[0] <= 'Z';
+  if (tensor) hint = "an element of a tensor is " + std::string(node.text) + "[i, j]";
   if (nearest) hint = "did you mean '" + std::string(*nearest) + "'?";
   if (std::string cast = cast_hint(node.text); !cast.empty()) hint = std::move(cast);
   if (std::string_view idiom = idiom_hint(node.text); !idiom.empty()) hint = idiom;

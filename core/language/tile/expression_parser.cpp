@@ -2,7 +2,7 @@
 #include <limits>
 #include <utility>
 
-#include "core/language/tile/idioms.h"
+#include "core/language/idioms/tile_idioms.h"
 #include "core/language/tile/parser.h"
 #include "core/support/control.h"
 
@@ -162,6 +162,9 @@ std::string_view Parser::operand_hint() const {
   bool adjacent = at_ > 0 && peek().span.begin == last_end();
   if (peek().is("*") && adjacent && tokens_[at_ - 1].is("*")) {
     return "a power is pow(A, e), a square is square(A)";
+  }
+  if (peek().is("[")) {
+    return "tensors and sizes of a call are not in brackets: concat(0, A, B), reshape(A, N, M)";
   }
   bool of_access = at_ > 0 && (tokens_[at_ - 1].is("[") || tokens_[at_ - 1].is(","));
   if (peek().is(":") && of_access) return "a part of a tensor is slice(A, axis, start, stop, step)";

@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <string>
 
+#include "core/language/idioms/tile_idioms.h"
 #include "core/language/program_text.h"
-#include "core/language/tile/idioms.h"
 #include "core/language/tile/token.h"
 #include "core/support/control.h"
 
@@ -93,15 +93,17 @@ class Lexer {
     return text_.substr(std::min(begin, text_.size()), end - begin);
   }
 
+  std::string_view word_before(size_t end) const {
+    size_t begin = end;
+    while (begin > 0 && is_word(text_[begin - 1])) --begin;
+    return text_.substr(begin, end - begin);
+  }
+
   [[noreturn]] void unexpected_character() const {
     std::string_view shown = text_.substr(at_, character_length(text_.substr(at_)));
-    std::string hint;
-    if (shown == "_") hint = "names start with a letter";
-    if (shown == "@") hint = idiom_hint("matmul");
-    if (shown == "#") hint = "a comment begins with //";
-    if (shown == ".") hint = "numbers need digits before the dot, as in 0.5";
+    std::string hint(character_hint(shown));
     bool of_value = at_ > 0 && (is_word(text_[at_ - 1]) || text_[at_ - 1] == ')');
-    if (shown == "." && of_value) hint = member_hint(word_from(at_ + 1));
+    if (shown == "." && of_value) hint = member_hint(word_before(at_), word_from(at_ + 1));
     std::string quoted = "'" + std::string(shown) + "'";
     if (shown.size() == 1 && (shown[0] < 0x20 || shown[0] == 0x7f)) {
       char code[8];

@@ -103,9 +103,11 @@ void Names::fail_undefined(std::string_view name, Span span, std::string_view wh
   for (const auto& [known, symbol] : symbols_) candidates.push_back(known);
   std::optional<std::string_view> nearest = nearest_name(name, candidates);
   bool declared = what == "dimension";
-  std::string hint = nearest    ? "did you mean " + quoted(*nearest) + "?"
-                     : declared ? "dimensions are declared by the inputs, as in A[N, M]"
-                                : "";
+  std::string hint = nearest ? "did you mean " + quoted(*nearest) + "?"
+                     : declared
+                         ? "dimensions are declared by the inputs, as in A[N, M]; the names of "
+                           "indices start with a lower-case letter"
+                         : "";
   fail(Stage::parse, "name", span,
        (declared ? "undeclared " : "undefined ") + std::string(what) + " " + quoted(name), hint);
 }

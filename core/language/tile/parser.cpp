@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/language/tile/idioms.h"
+#include "core/language/idioms/tile_idioms.h"
 
 namespace tile {
 namespace {
@@ -39,12 +39,7 @@ void Parser::fail_expected(std::string_view what, std::string_view hint) const {
 const Token& Parser::expect(std::string_view symbol, std::string_view where) {
   if (!peek().is(symbol)) {
     std::string what = "'" + std::string(symbol) + "' " + std::string(where);
-    std::string_view hint = symbol == ";" ? "every statement ends in a semicolon" : "";
-    bool goes_on = peek().is("/") || peek().is("*") || peek().is("+") || peek().is("-");
-    if (symbol == ";" && goes_on) {
-      hint = "a contraction is all of its statement: S[i: M] = +(A[i, j]); Mean = S / N";
-    }
-    fail_expected(what, hint);
+    fail_expected(what, missing_hint(symbol, where));
   }
   return take();
 }
@@ -57,6 +52,7 @@ NameSyntax Parser::expect_name(TokenKind kind, std::string_view what) {
         "'" + std::string(token.text) + "' is reserved and cannot be used as " + std::string(what));
   }
   if (token.kind != kind) {
+    if (what == "an input name" && !cast_hint(token.text).empty()) fail_expected(what, kTypes);
     bool other_case = token.kind == TokenKind::upper_name || token.kind == TokenKind::lower_name;
     fail_expected(what, !other_case ? ""
                         : kind == TokenKind::upper_name
@@ -92,7 +88,10 @@ ProgramSyntax Parser::program() {
     out_.statements.push_back(statement());
   }
   take();
-  if (peek().kind != TokenKind::end) fail_expected("the end of the text");
+  if (peek().kind != TokenKind::end) {
+    fail_expected("the end of the text",
+                  peek().is("function") ? "a text holds one program" : "the program ends at its }");
+  }
   return std::move(out_);
 }
 
@@ -146,6 +145,7 @@ StatementSyntax Parser::statement() {
     take();
     std::optional<Op> op = find_binary_operator(peek().text);
     if (op && !find_unary_operator(peek().text)) {
+      if (peek().is("|")) fail_expected("an expression", "an absolute value is abs(A)");
       fail_expected("an expression",
                     "a contraction names its output's indices and sizes, as in "
                     "O[i: N] = +(A[i, j]) or O[] = +(A[i, j])");

@@ -30,6 +30,9 @@ class Parser {
   NameSyntax expect_name(TokenKind kind, std::string_view what);
   uint32_t last_end() const { return at_ == 0 ? 0 : tokens_[at_ - 1].span.end; }
   [[noreturn]] void fail_expected(std::string_view what, std::string_view hint = "") const;
+  std::string missing_hint(std::string_view symbol, std::string_view where) const;
+  std::string end_of_statement_hint() const;
+  std::string closing_hint() const;
   bool changes_in_place() const;
 
   // StatementKind.

@@ -37,7 +37,8 @@ size_t CallArguments::axis(size_t i, size_t rank) const {
   fail_at(size_span(i), "axis",
           function() + " has axis " + std::to_string(value) + ", but " + context.name(tensor(0)) +
               " of shape " + shape_text(shape(0)) + " has axes 0 to " +
-              std::to_string(static_cast<int64_t>(rank) - 1));
+              std::to_string(static_cast<int64_t>(rank) - 1),
+          value < 0 ? "axes are counted from the first, which is 0" : "");
 }
 
 void CallArguments::finish(DType type, Shape shape, Aggregation aggregation, Piece piece) const {
@@ -46,8 +47,9 @@ void CallArguments::finish(DType type, Shape shape, Aggregation aggregation, Pie
                                std::move(piece), statement.span));
 }
 
-void CallArguments::fail_at(Span where, const char* code, const std::string& message) const {
-  fail(Stage::bind, code, where, message);
+void CallArguments::fail_at(Span where, const char* code, const std::string& message,
+                            std::string hint) const {
+  fail(Stage::bind, code, where, message, std::move(hint));
 }
 
 namespace {
@@ -119,7 +121,8 @@ void check_indices(const CallArguments& a, const std::string& source) {
   if (is_integer(a.type(1))) return;
   a.fail_at(a.tensor_span(1), "type",
             a.function() + " of " + source + " needs integer indices, but " +
-                a.context.name(a.tensor(1)) + " is " + std::string(to_string(a.type(1))));
+                a.context.name(a.tensor(1)) + " is " + std::string(to_string(a.type(1))),
+            "give it as integers, as in --shape I=4:i32, or convert it with as_int(…, 32)");
 }
 
 // A 64-bit index clamped into [0, size).
@@ -194,7 +197,9 @@ void bind_transpose(const CallArguments& a) {
   if (axes.size() != rank || std::count(seen.begin(), seen.end(), true) != std::ssize(seen)) {
     a.fail_at(a.statement.span, "axis",
               "transpose of " + a.context.name(a.tensor(0)) + " needs each of its " +
-                  std::to_string(rank) + " axes once");
+                  std::to_string(rank) + " axes once",
+              "dimension d of the result is dimension axes[d] of the tensor; without axes all are "
+              "reversed");
   }
   Shape shape;
   std::vector<Affine> index(rank);

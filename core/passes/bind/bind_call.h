@@ -28,7 +28,8 @@ struct CallArguments {
   std::string function() const { return std::string(to_string(call.function)); }
   // Declares the result and adds `contraction = aggregation(piece)`.
   void finish(DType type, Shape shape, Aggregation aggregation, Piece piece) const;
-  [[noreturn]] void fail_at(Span where, const char* code, const std::string& message) const;
+  [[noreturn]] void fail_at(Span where, const char* code, const std::string& message,
+                            std::string hint = "") const;
   Span span(size_t i) const { return i < call.spans.size() ? call.spans[i] : statement.span; }
 };
 

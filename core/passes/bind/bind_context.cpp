@@ -157,7 +157,8 @@ int64_t BindContext::size(const Expr& e, TensorId of, Span span) {
   int64_t value = integer(e, of, span);
   if (value >= 0) return value;
   fail(Stage::bind, "size", span,
-       "the size " + to_string(e) + " of " + name(of) + " is negative: " + std::to_string(value));
+       "the size " + to_string(e) + " of " + name(of) + " is negative: " + std::to_string(value),
+       "no size follows from the others: each is written out, such as M * N");
 }
 
 namespace {

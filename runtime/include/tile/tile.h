@@ -124,7 +124,8 @@ TILE_API tile_stage tile_error_stage(const tile_error* error);
  *   Warnings alone, see tile_program_warnings
  *   "unread"       an input that nothing reads, or a statement that no output needs
  *   "truncated"    a quotient of whole numbers that is 0
- *   "empty"        a contraction without any point
+ *   "empty"        a contraction without any point, or an output without elements
+ *   "aligned"      broadcasting that fits for these shapes by chance
  *   "always"       a condition that holds at every point anyway
  *   "unreached"    cells that no point reaches
  *   Calls
@@ -326,8 +327,8 @@ TILE_API tile_error* tile_program_signature(const tile_program* program, char** 
  * whole numbers that is 0: "truncated"), the second the shapes too: contractions without any point
  * ("empty"), conditions that always hold ("always"), cells that no point reaches ("unreached"),
  * sums of integers that leave their type ("overflow"), literal indices outside of a tensor
- * ("index"). An engine's log callback gets the same as text, when a program is compiled. Freed with
- * tile_string_free. */
+ * ("index"), broadcasting that fits by chance ("aligned"). An engine's log callback gets the same
+ * as text, when a program is compiled. Freed with tile_string_free. */
 TILE_API tile_error* tile_program_warnings(const tile_program* program, char** json);
 TILE_API tile_error* tile_executable_warnings(const tile_executable* executable, char** json);
 

@@ -59,6 +59,54 @@ TEST(Warnings, TheFirstOfVeryMany) {
   EXPECT_EQ(said[199].where, "B199");
 }
 
+TEST(Warnings, BroadcastingThatFitsByChance) {
+  const std::string sums = "function (A[N, M]) -> (O) { S[i: N] = +(A[i, j]); O = A / S; }";
+  std::vector<Said> said = warnings(sums, {f32({4, 4})});
+  ASSERT_EQ(said.size(), 1U);
+  EXPECT_EQ(said[0].code, "aligned");
+  EXPECT_EQ(said[0].where, "S");
+  EXPECT_EQ(said[0].message,
+            "S[N] is aligned with the last dimension of A[N, M], whose size is the same by chance");
+  // What says where it is aligned, what is aligned as it is named, and what has one element.
+  for (const char* text : {"function (A[N, M]) -> (O) { S[i, 0: N, 1] = +(A[i, j]); O = A / S; }",
+                           "function (A[N, M]) -> (O) { S[j: M] = +(A[i, j]); O = A / S; }",
+                           "function (A[N, N]) -> (O) { S[i: N] = +(A[i, j]); O = A / S; }",
+                           "function (A[N, M], B[K]) -> (O) { O = A + B; }",
+                           "function (A[N, M]) -> (O) { O = A + transpose(A); }"}) {
+    std::vector<InputType> types(program_of(text).inputs.size(), f32({4}));
+    types[0] = f32({4, 4});
+    EXPECT_THAT(codes(text, types), IsEmpty()) << text;
+  }
+  EXPECT_THAT(codes(sums, {f32({1, 1})}), IsEmpty());
+}
+
+TEST(Warnings, AnOutputWithoutElements) {
+  const std::string text = "function (A[N]) -> (O) { O[i: N / 4] = +(A[4 * i + j]), j < 4; }";
+  EXPECT_THAT(codes(text, {f32({3})}), ElementsAre("empty"));
+  EXPECT_THAT(codes(text, {f32({4})}), IsEmpty());
+  EXPECT_THAT(codes(text, {f32({0})}), IsEmpty());  // nothing in, nothing out
+}
+
+TEST(Warnings, QuotientsOfLiteralsInOtherLanguages) {
+  auto said_of = [](Program program) {
+    std::vector<std::string> codes;
+    for (const Diagnostic& d : warnings_of(program)) codes.push_back(d.code);
+    return codes;
+  };
+  auto filter = [&](const std::string& weight) {
+    std::string text = "def result_f32 |x, y| { input_f32(x, y)*f32(" + weight + ") }";
+    return said_of(parse_mfg(std::make_shared<const Source>(Source{"w.mfg", text})));
+  };
+  auto map = [&](const std::string& weight) {
+    std::string text = "val f = fun(ArrayType(Float, N), a => Map(v => v * " + weight + ") $ a)";
+    return said_of(parse_lift(std::make_shared<const Source>(Source{"w.lift", text})));
+  };
+  EXPECT_THAT(filter("1/3"), ElementsAre("truncated"));
+  EXPECT_THAT(map("(1/3)"), ElementsAre("truncated"));
+  for (const char* weight : {"4/2", "1.0/3.0", "0/3"}) EXPECT_THAT(filter(weight), IsEmpty());
+  for (const char* weight : {"1/3", "(4/2)", "(1.0/3.0)"}) EXPECT_THAT(map(weight), IsEmpty());
+}
+
 TEST(Warnings, AnInputThatIsThereForItsSize) {
   EXPECT_THAT(
       codes("function (A[N], L[M]) -> (O) { O[i: M] = +(A[i + k]), k < 2; }", {f32({5}), f32({4})}),

@@ -1,16 +1,14 @@
-#include "core/language/tile/idioms.h"
+#include "core/language/idioms/tile_idioms.h"
 
 #include <algorithm>
 #include <array>
 
+#include "core/language/idioms/idiom.h"
 #include "core/language/type_names.h"
 
 namespace tile {
 namespace {
 
-struct Idiom {
-  std::string_view name, hint;
-};
 constexpr std::string_view kProduct =
     "a product of matrices is a contraction: O[i, j: M, N] = +(A[i, k] * B[k, j])";
 constexpr std::string_view kSum = "a sum is a contraction: S[i: M] = +(A[i, j])";
@@ -28,6 +26,9 @@ constexpr std::string_view kConvolution =
     "a convolution is a contraction: O[y, x: H, W] = +(I[y + j - 1, x + i - 1] * K[j, i])";
 constexpr std::string_view kSelect = "write `condition ? value : other`";
 constexpr std::string_view kCast = "write as_float(x, 32), as_int(x, 32), as_uint(x, 8) …";
+constexpr std::string_view kFilled =
+    "a tensor of one number is a contraction without reads: Z[i, j: M, N] = =(0.0)";
+constexpr std::string_view kConditions = "conditions follow the contraction: +(A[i, j]), j < 3";
 constexpr std::array kIdioms = {
     Idiom{"sum", kSum},
     Idiom{"reduce_sum", kSum},
@@ -56,6 +57,10 @@ constexpr std::array kIdioms = {
         "1e-5)"},
     Idiom{"conv2d", kConvolution},
     Idiom{"conv", kConvolution},
+    Idiom{"zeros", kFilled},
+    Idiom{"ones", kFilled},
+    Idiom{"full", kFilled},
+    Idiom{"eye", "an identity is E[i, j: N, N] = =(i == j ? 1.0 : 0.0)"},
     Idiom{"leaky_relu", "write X > 0 ? X : 0.01 * X"},
     Idiom{"elu", "write X > 0 ? X : expm1(X)"},
     Idiom{"arange", "positions along an axis are index(A, axis)"},
@@ -74,6 +79,29 @@ constexpr std::array kIdioms = {
     Idiom{"int", kCast},
     Idiom{"cast", kCast},
     Idiom{"astype", kCast},
+};
+
+constexpr std::array kForms = {
+    Idiom{"pow", "pow(x, y) is x to the power y"},
+    Idiom{"max",
+          "max(x, y) takes element by element; a maximum over an axis is T[i: M] = >(A[i, j])"},
+    Idiom{"min",
+          "min(x, y) takes element by element; a minimum over an axis is T[i: M] = <(A[i, j])"},
+    Idiom{"as_float", "as_float(x, 32), or 16 or 64"},
+    Idiom{"as_int", "as_int(x, 32), or 8, 16 or 64"},
+    Idiom{"as_uint", "as_uint(x, 8), or 16, 32 or 64"},
+    Idiom{"select", "select(condition, value, other)"},
+    Idiom{"index", "index(A, axis)"},
+    Idiom{"reshape", "reshape(A, M, N) names every size"},
+    Idiom{"gather", "gather(A, I) takes the rows of A whose numbers I holds"},
+    Idiom{"scatter", "scatter(U, I, N) adds rows up into N rows"},
+    Idiom{"concat", "concat(axis, A, B, …)"},
+    Idiom{"slice", "slice(A, axis, start, stop, step)"},
+    Idiom{"argmax", "argmax(A, axis)"},
+    Idiom{"argmin", "argmin(A, axis)"},
+    Idiom{"sort", "sort(A, axis)"},
+    Idiom{"argsort", "argsort(A, axis)"},
+    Idiom{"cumsum", "cumsum(A, axis)"},
 };
 
 constexpr std::string_view kMaximum = "a maximum is written O[i: M] = >(A[i, j])";
@@ -97,6 +125,47 @@ constexpr std::array kMembers = {
     Idiom{"mT", kTransposed},
     Idiom{"transpose", kTransposed},
     Idiom{"shape", "the extent of axis 0 of A is A.0, that of axis 1 A.1"},
+    Idiom{"astype", kCast},
+    Idiom{"to", kCast},
+    Idiom{"float", kCast},
+    Idiom{"half", kCast},
+};
+constexpr std::array<std::string_view, 8> kModules = {"np",  "numpy", "torch", "jnp",
+                                                      "jax", "tf",    "math",  "F"};
+
+// What follows a whole expression elsewhere.
+constexpr std::array kOperators = {
+    Idiom{"and", "both of two conditions is written a && b"},
+    Idiom{"or", "one of two conditions is written a || b"},
+    Idiom{"not", "the opposite of a condition is written !a"},
+    Idiom{"if", kSelect},
+    Idiom{"else", kSelect},
+    Idiom{"where", kConditions},
+    Idiom{"for", kConditions},
+};
+
+constexpr std::array kCharacters = {
+    Idiom{"_", "names start with a letter"},
+    Idiom{"@", kProduct},
+    Idiom{"#", "a comment begins with //"},
+    Idiom{".", "numbers need digits before the dot, as in 0.5"},
+    Idiom{"\"", "programs hold no texts: indices are written out, as in O[i: M] = +(A[i, j])"},
+    Idiom{"'", "programs hold no texts: indices are written out, as in O[i: M] = +(A[i, j])"},
+    Idiom{"⋅", "a product is written *"},
+    Idiom{"·", "a product is written *"},
+    Idiom{"×", "a product is written *"},
+    Idiom{"∗", "a product is written *"},
+    Idiom{"÷", "a quotient is written /"},
+    Idiom{"−", "a minus is written -"},
+    Idiom{"–", "a minus is written -"},
+    Idiom{"≤", "written <="},
+    Idiom{"≥", "written >="},
+    Idiom{"≠", "written !="},
+    Idiom{"→", "written ->"},
+    Idiom{"²", "a square is square(A), a power pow(A, e)"},
+    Idiom{"√", "a root is sqrt(A)"},
+    Idiom{"Σ", kSum},
+    Idiom{"∑", kSum},
 };
 
 constexpr std::string_view kLoop =
@@ -111,19 +180,12 @@ constexpr std::array kWords = {
     Idiom{"def", "a program is one function; its statements are NAME = …;"},
 };
 
-template <size_t N>
-std::string_view find(const std::array<Idiom, N>& list, std::string_view name) {
-  auto found = std::find_if(list.begin(), list.end(),
-                            [&](const Idiom& idiom) { return idiom.name == name; });
-  return found == list.end() ? std::string_view() : found->hint;
-}
-
 }  // namespace
 
-std::string_view idiom_hint(std::string_view name) { return find(kIdioms, name); }
+std::string_view idiom_hint(std::string_view name) { return find_hint(kIdioms, name); }
 
 std::string_view aggregation_hint(std::string_view name) {
-  std::string_view hint = find(kAggregations, name);
+  std::string_view hint = find_hint(kAggregations, name);
   if (hint.empty()) hint = idiom_hint(name);
   bool tensor = !name.empty() && name[0] >= 'A' && name[0] <= 'Z';
   return hint.empty() && tensor ? kEach : hint;
@@ -142,12 +204,25 @@ std::string cast_hint(std::string_view name) {
   return "a cast to " + own + " is as_" + family + "(A, " + std::to_string(bit_width(*type)) + ")";
 }
 
-std::string_view member_hint(std::string_view name) {
-  std::string_view hint = find(kMembers, name);
-  if (!hint.empty()) return hint;
+std::string member_hint(std::string_view owner, std::string_view name) {
+  if (std::find(kModules.begin(), kModules.end(), owner) != kModules.end()) {
+    std::string_view idiom = idiom_hint(name);
+    return idiom.empty() ? "functions have no prefix: " + std::string(name) + "(A)"
+                         : std::string(idiom);
+  }
+  std::string_view hint = find_hint(kMembers, name);
+  if (!hint.empty()) return std::string(hint);
   return "tensors have no methods: X.sum(1) is the contraction S[i: M] = +(X[i, j])";
 }
 
-std::string_view statement_hint(std::string_view word) { return find(kWords, word); }
+std::string_view statement_hint(std::string_view word) { return find_hint(kWords, word); }
+
+std::string_view call_form(std::string_view function) { return find_hint(kForms, function); }
+
+std::string_view operator_hint(std::string_view word) { return find_hint(kOperators, word); }
+
+std::string_view character_hint(std::string_view character) {
+  return find_hint(kCharacters, character);
+}
 
 }  // namespace tile
