@@ -9,10 +9,15 @@
 // result is at most the largest that it had; the power is taken back at the end. Terms below that
 // power's share of the normal numbers (2^-110 for 65,536 of f32) lose bits.
 //
+// A division by zero and a product with an infinity make of each term an infinity of its own sign,
+// or NaN of zero, which the sum of the terms does not tell. Where a cell has such a factor, its
+// terms are scaled by infinity instead, which makes the same of them.
+//
 // Sums of products of rows and columns stay as they are: their factors are for tensor cores and
 // streams to find.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "core/ir/analysis/accesses.h"
@@ -128,9 +133,9 @@ class SumFactors {
     Piece& piece = c.pieces[0];
     Body body;
     NodeId term = copied(body, before.body, run.value);
-    NodeId scale = body.real(std::ldexp(1, -power), c.accumulator);
+    NodeId scale = scale_of(body, before.body, run, std::ldexp(1, -power), c.accumulator);
     body.results = {body.operation(Op::mul, {term, scale}, c.accumulator)};
-    piece.body = std::move(body);
+    piece.body = tidied(body);
     drop_unread(piece.body, piece.loads);
     c.outputs[0] = piece.stores[0].tensor = sums;
 
@@ -157,6 +162,28 @@ class SumFactors {
     return after;
   }
 
+  // The power, or infinity where a factor makes infinities of terms.
+  static NodeId scale_of(Body& into, const Body& from, const Run& run, double power, DType type) {
+    NodeId scale = into.real(power, type);
+    const NodeId infinity = into.real(std::numeric_limits<double>::infinity(), type);
+    for (const Factor& f : run.factors) {
+      const Node& number = from[f.value];
+      bool plain = number.kind == NodeKind::real && std::isfinite(number.real) && number.real != 0;
+      if (plain) continue;
+      scale = into.operation(Op::select, {is_singular(into, from, f), infinity, scale}, type);
+    }
+    return scale;
+  }
+  // Whether a divisor is zero, or a factor infinite; of a root its operand tells.
+  static NodeId is_singular(Body& into, const Body& from, const Factor& f) {
+    const Node& n = from[f.value];
+    bool root = n.kind == NodeKind::operation && n.op == (f.divides ? Op::sqrt : Op::rsqrt) &&
+                from[n.args[0]].type == n.type;
+    NodeId value = copied(into, from, root ? n.args[0] : f.value);
+    if (!root && !f.divides) return into.operation(Op::isinf, {value}, DType::bool_);
+    NodeId zero = into.real(0, into[value].type);
+    return into.operation(Op::eq, {value, zero}, DType::bool_);
+  }
   static NodeId copied(Body& into, const Body& from, NodeId value) {
     return graft(into, from, value, [](Body&, const Node&) { return NodeId(); });
   }

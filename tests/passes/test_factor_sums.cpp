@@ -106,5 +106,35 @@ TEST(FactorSums, ZerosAndWhatIsNotFiniteStayWhatTheyAre) {
   }
 }
 
+// A quotient by zero and a product with infinity are infinite with the sign of the term, and NaN of
+// zero: terms of both signs, and zeros among others, have no sum.
+TEST(FactorSums, InfinitiesHaveTheSignsOfTheirTerms) {
+  const std::vector<double> values{1, -2, 0.5}, factors{0, -0.0, 1, -2, 3, kInf, -kInf, kNan};
+  RandomSource random(3);
+  int infinite = 0, none = 0;
+  for (int round = 0; round < 50; ++round) {
+    auto element = [&](int64_t i) {
+      double size = std::fabs(random.pick(values));
+      bool alike = i % kColumns % 2 == 0;  // the signs in a column; the others have zeros too
+      return alike ? size : random.in(0, 9) == 0 ? 0 : random.pick(values);
+    };
+    auto factor = [&](int64_t) { return random.pick(factors); };
+    Sums sums = summed({filled({kRows, kColumns}, element), filled({kColumns}, factor),
+                        filled({kColumns}, factor), filled({kColumns}, factor)});
+    for (int64_t c = 0; c < kColumns; ++c) {
+      double want = sums.want.at(c).f, got = sums.got.at(c).f;
+      if (std::isfinite(want)) {
+        EXPECT_NEAR(got, want, 1e-5 * kRows) << "column " << c;
+        continue;
+      }
+      ++(std::isnan(want) ? none : infinite);
+      EXPECT_TRUE(std::isnan(want) ? std::isnan(got) : want == got)
+          << "column " << c << ": " << want << " and " << got;
+    }
+  }
+  EXPECT_GT(infinite, 100);
+  EXPECT_GT(none, 100);
+}
+
 }  // namespace
 }  // namespace tile::test
