@@ -76,4 +76,18 @@ Kernel canonical(const Kernel& kernel) {
   return result;
 }
 
+std::optional<BoundProgram> canonical(const BoundProgram& program) {
+  BoundProgram result = program;
+  Numbering numbering(program.tensors);
+  for (TensorId& id : result.inputs) numbering.take(id);
+  for (BoundStatement& statement : result.statements) {
+    auto* c = std::get_if<Contraction>(&statement);
+    if (c == nullptr) return std::nullopt;
+    take(numbering, *c);
+  }
+  for (TensorId& id : result.outputs) numbering.take(id);
+  result.tensors = numbering.tensors();
+  return result;
+}
+
 }  // namespace tile

@@ -1,5 +1,8 @@
-// The canonical form of a kernel: the same kernel whatever program it stands in.
+// The canonical form of a kernel, or of a part of a program: the same whatever program it stands
+// in.
 #pragma once
+
+#include <optional>
 
 #include "core/kernel/kernel.h"
 
@@ -11,5 +14,7 @@ namespace tile {
 // schedule for the one is a schedule for the other, as schedules name stages, pieces, iterators and
 // loads by number. Throws InternalError for a kernel that names a tensor which is not there.
 Kernel canonical(const Kernel& kernel);
+// The same of a program of contractions; nullopt: it has other statements.
+std::optional<BoundProgram> canonical(const BoundProgram& program);
 
 }  // namespace tile

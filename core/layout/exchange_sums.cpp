@@ -370,12 +370,15 @@ namespace {
 // On a CPU a kernel that stores the scores may have the sums for nothing: decided by the model, of
 // the kernels that both programs become.
 bool is_better(const BoundProgram& other, const BoundProgram& program, const Target& target,
-               const StatementUses& uses, const ScoreRegion& region, size_t scores) {
+               const StatementUses& uses, const ScoreRegion& region, size_t scores,
+               layout::KnownParts<Price>& prices) {
   std::vector<size_t> list = layout::around(program, uses, region);
   auto price = [&](const BoundProgram& of) {
     BoundProgram p = layout::part(of, uses, list, {});
-    recompute_streams(p, target);
-    return layout::kernel_price(p, target);
+    return prices.get(layout::text_of(p), [&] {
+      recompute_streams(p, target);
+      return layout::kernel_price(p, target);
+    });
   };
   const auto& made = std::get<Contraction>(program.statements[scores]);
   return agreed("exchange " + program.tensors[made.outputs[0]].name,
@@ -388,6 +391,7 @@ void exchange_sums(BoundProgram& program, const Target& target) {
   if (is_gpu(target) && target.gpu.matrix_per_ns <= 0) return;
   std::set<size_t> seen;
   std::optional<StatementUses> uses(program);
+  layout::KnownParts<Price> prices;
   for (size_t i = 0; i < program.statements.size(); ++i) {
     checkpoint();
     if (seen.contains(i)) continue;
@@ -396,7 +400,7 @@ void exchange_sums(BoundProgram& program, const Target& target) {
     seen.insert(region->cells.begin(), region->cells.end());
     BoundProgram other = program;
     if (!Exchange(other, target, *uses, *region).run()) continue;
-    if (!is_gpu(target) && !is_better(other, program, target, *uses, *region, i)) continue;
+    if (!is_gpu(target) && !is_better(other, program, target, *uses, *region, i, prices)) continue;
     program = std::move(other);
     uses.emplace(program);
   }

@@ -200,19 +200,37 @@ class Gathering {
   // Those whose partial sums a kernel of other statements makes.
   std::set<size_t> gathered(const std::map<size_t, Chunks>& sums, const std::vector<size_t>& list) {
     Instead other = divided(sums);
+    BoundProgram part = layout::part(program_, uses_, list, other);
+    std::string text = layout::text_of(part);
+    std::vector<TensorId> partial;
+    for (const auto& [i, statements] : other) {
+      partial.push_back(std::get<Contraction>(statements[0]).outputs[0]);
+      auto at = std::lower_bound(list.begin(), list.end(), i) - list.begin();
+      if (!text.empty()) text += " " + std::to_string(at);
+    }
+    std::vector<bool> made = made_.get(text, [&] { return made_by_streams(part, partial); });
     std::set<size_t> found;
-    for (const Step& step : group(layout::part(program_, uses_, list, other), target_)) {
-      const Kernel* k = std::get_if<Kernel>(&step);
-      if (k == nullptr || !has_stream(*k)) continue;
-      for (const auto& [i, statements] : other) {
-        TensorId partial = std::get<Contraction>(statements[0]).outputs[0];
-        bool makes = std::any_of(k->stages.begin(), k->stages.end(), [&](const KernelStage& s) {
-          return contains(s.contraction.outputs, partial);
-        });
-        if (makes) found.insert(i);
-      }
+    auto makes = made.begin();
+    for (const auto& [i, statements] : other) {
+      if (*makes++) found.insert(i);
     }
     return found;
+  }
+
+  std::vector<bool> made_by_streams(const BoundProgram& part,
+                                    const std::vector<TensorId>& tensors) const {
+    std::vector<bool> made(tensors.size(), false);
+    for (const Step& step : group(part, target_)) {
+      const Kernel* k = std::get_if<Kernel>(&step);
+      if (k == nullptr || !has_stream(*k)) continue;
+      for (size_t t = 0; t < tensors.size(); ++t) {
+        bool makes = std::any_of(k->stages.begin(), k->stages.end(), [&](const KernelStage& s) {
+          return contains(s.contraction.outputs, tensors[t]);
+        });
+        made[t] = made[t] || makes;
+      }
+    }
+    return made;
   }
 
   Instead divided(const std::map<size_t, Chunks>& sums) {
@@ -301,6 +319,7 @@ class Gathering {
   const StatementUses uses_;
   std::map<size_t, Chunks> sums_;    // by statement
   std::map<size_t, bool> gathered_;  // of those that were decided
+  layout::KnownParts<std::vector<bool>> made_;
 };
 
 }  // namespace

@@ -136,8 +136,10 @@ class Ordering {
     if (chosen != nullptr) store_in(program_, id, *chosen, statements);
   }
 
-  double time_of(const BoundProgram& program, const std::vector<size_t>& statements) const {
-    return layout::kernel_price(layout::part(program, uses_, statements, {}), target_).ns;
+  double time_of(const BoundProgram& program, const std::vector<size_t>& statements) {
+    BoundProgram part = layout::part(program, uses_, statements, {});
+    return times_.get(layout::text_of(part),
+                      [&] { return layout::kernel_price(part, target_).ns; });
   }
 
   static void store_in(BoundProgram& program, TensorId id, const Order& order,
@@ -193,6 +195,7 @@ class Ordering {
   BoundProgram& program_;
   const Target& target_;
   const layout::StatementUses uses_;  // the same in every order
+  layout::KnownParts<double> times_;
 };
 
 }  // namespace

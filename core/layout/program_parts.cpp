@@ -5,6 +5,7 @@
 
 #include "core/fusion/group.h"
 #include "core/ir/analysis/uses.h"
+#include "core/kernel/canonical.h"
 #include "core/schedule/cost/estimate.h"
 #include "core/schedule/space/candidates.h"
 
@@ -109,6 +110,11 @@ Price kernel_price(const BoundProgram& program, const Target& target) {
     total += {estimate(analytic_schedule(*k, target), *k, target), stored_bytes(*k)};
   }
   return total;
+}
+
+std::string text_of(const BoundProgram& part) {
+  std::optional<BoundProgram> own = canonical(part);
+  return own ? print(*own) : std::string();
 }
 
 }  // namespace tile::layout

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <string>
 #include <vector>
 
 #include "core/layout/score_regions.h"
@@ -29,5 +30,24 @@ BoundProgram part(const BoundProgram& program, const StatementUses& uses,
                   const std::vector<size_t>& list, const Instead& instead);
 // The model's time of all kernels that the program becomes, and what they store.
 Price kernel_price(const BoundProgram& program, const Target& target);
+
+// Equal texts for parts of equal structure and sizes; empty: nothing is known of parts like it.
+std::string text_of(const BoundProgram& part);
+// What was found of parts of a program, by their texts: the layers of a network have the same ones.
+template <class Result>
+class KnownParts {
+ public:
+  // What is on record, else what find() finds, which is put there.
+  template <class Find>
+  Result get(const std::string& text, const Find& find) {
+    if (text.empty()) return find();
+    auto known = results_.find(text);
+    if (known == results_.end()) known = results_.emplace(text, find()).first;
+    return known->second;
+  }
+
+ private:
+  std::map<std::string, Result> results_;
+};
 
 }  // namespace tile::layout

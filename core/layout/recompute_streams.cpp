@@ -56,10 +56,28 @@ class Recomputation {
   Instead chosen_for(const ScoreRegion& region) {
     size_t tensors = program_.tensors.size();
     std::string name = program_.tensors[contraction(*region.cells.begin())->outputs[0]].name;
-    size_t answer = chosen("recompute " + name, [&] { return best(region); });
+    size_t answer = chosen("recompute " + name, [&] {
+      return answers_.get(text_of(region), [&] { return best(region); });
+    });
     program_.tensors.resize(tensors);
     if (answer == 0) return {};
     return layout::own_scores(program_, region, sharing(region, answer / 4, answer % 4 == 1));
+  }
+
+  // Of what is asked: the statements, and which of them are the region's.
+  std::string text_of(const ScoreRegion& region) const {
+    std::vector<size_t> list = layout::around(program_, uses_, region);
+    std::string text = layout::text_of(layout::part(program_, uses_, list, {}));
+    if (text.empty()) return text;
+    for (size_t i : list) {
+      text += region.cells.contains(i) ? 'c' : region.users.contains(i) ? 'u' : '-';
+      auto reduced = region.reduced.find(i);
+      if (reduced == region.reduced.end()) continue;
+      for (const auto& r : reduced->second) {
+        text += std::to_string(r.iterator) + ":" + std::to_string(r.axis) + " ";
+      }
+    }
+    return text;
   }
 
   size_t best(const ScoreRegion& region) {
@@ -193,6 +211,7 @@ class Recomputation {
   BoundProgram& program_;
   const Target& target_;
   const StatementUses uses_;
+  layout::KnownParts<size_t> answers_;
 };
 
 }  // namespace

@@ -52,13 +52,15 @@ class Straightening {
     return std::get_if<Contraction>(&program_.statements[i]);
   }
 
-  bool is_better(const ScoreRegion& region, const Instead& other) const {
+  bool is_better(const ScoreRegion& region, const Instead& other) {
     std::vector<size_t> list = layout::around(program_, uses_, region);
     auto price = [&](const Instead& instead) {
       BoundProgram p = layout::part(program_, uses_, list, instead);
-      exchange_sums(p, target_);
-      recompute_streams(p, target_);
-      return layout::kernel_price(p, target_);
+      return prices_.get(layout::text_of(p), [&] {
+        exchange_sums(p, target_);
+        recompute_streams(p, target_);
+        return layout::kernel_price(p, target_);
+      });
     };
     return price(other) < price({});
   }
@@ -142,6 +144,7 @@ class Straightening {
   BoundProgram& program_;
   const Target& target_;
   const StatementUses uses_;
+  layout::KnownParts<Price> prices_;
 };
 
 }  // namespace

@@ -23,6 +23,7 @@
 #include "runtime/engine/inspect/pass_times.h"
 #include "runtime/engine/inspect/pass_trace.h"
 #include "runtime/engine/inspect/program_warnings.h"
+#include "runtime/engine/known_launches.h"
 #include "runtime/engine/launch/device_run.h"
 #include "runtime/engine/launch/donations.h"
 #include "runtime/engine/launch/input_strides.h"
@@ -150,11 +151,14 @@ void take_class(const Executable& e, const ClassStep& of, Launch& launch,
   }
 }
 
-Launch launch_of(Executable& e, Kernel given, const StepAt& at, const PassOptions& passes) {
+Launch launch_of(Executable& e, Kernel given, const StepAt& at, const PassOptions& passes,
+                 KnownLaunches& known) {
   Launch launch;
   const Kernel& kernel = launch.kernel.emplace(std::move(given));
   launch.arguments = arguments_of(kernel);
   launch.begins = argument_begins(kernel);
+  std::string text = known.text_of(e, kernel);
+  if (known.take(text, launch)) return launch;
   ClassProgram::Found of_class;
   run_pass(
       kChooseSchedule, passes, [&] { of_class = choose_schedule(e, kernel, at, launch); },
@@ -166,15 +170,17 @@ Launch launch_of(Executable& e, Kernel given, const StepAt& at, const PassOption
   }
   launch.nest = lowered(e, kernel, launch.schedule, passes);
   launch.prepared = copies_for(e, kernel, launch.schedule, passes);
+  known.keep(text, e, launch);
   return launch;
 }
-Launch launch_of(Executable&, const Sort& sort, const StepAt&, const PassOptions&) {
+Launch launch_of(Executable&, const Sort& sort, const StepAt&, const PassOptions&, KnownLaunches&) {
   Launch launch;
   launch.sort = sort;
   launch.arguments = {sort.source, sort.result};
   return launch;
 }
-Launch launch_of(Executable& e, const Scatter& scatter, const StepAt&, const PassOptions& passes) {
+Launch launch_of(Executable& e, const Scatter& scatter, const StepAt&, const PassOptions& passes,
+                 KnownLaunches&) {
   const Target& target = e.engine->target();
   Launch launch;
   launch.nest = lowered_by(
@@ -184,8 +190,8 @@ Launch launch_of(Executable& e, const Scatter& scatter, const StepAt&, const Pas
 }
 
 // The step is a program by itself: its kernels know nothing of the loop.
-Launch launch_of(Executable& e, const BoundRepeat& repeat, const StepAt&,
-                 const PassOptions& passes) {
+Launch launch_of(Executable& e, const BoundRepeat& repeat, const StepAt&, const PassOptions& passes,
+                 KnownLaunches&) {
   Launch launch;
   launch.loop = compiled_loop(e, repeat, passes);
   launch.arguments = repeat.operands;
@@ -255,11 +261,12 @@ void make_launches(Executable& e, PassObserver* observer) {
   RememberedSchedules remembered(engine.target(), e.program.statements.size());
   SizedSteps sized = steps_of_sizes(e, passes);
   drop_unfit_output_strides(e);
+  KnownLaunches known(e, passes);
   for (Step& step : sized.steps) {
     Span where = place_of(step);
     checkpoint_at(where);
     StepAt at = sized.at(e.launches.size());
-    auto launch = [&](auto& s) { return launch_of(e, std::move(s), at, passes); };
+    auto launch = [&](auto& s) { return launch_of(e, std::move(s), at, passes, known); };
     e.launches.push_back(std::visit(launch, step));
     e.launches.back().where = where;
   }

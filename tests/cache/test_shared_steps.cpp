@@ -8,6 +8,7 @@
 #include "core/autodiff/differentiate.h"
 #include "core/language/tile/tile.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/inspect/pass_times.h"
 #include "tests/cache/cache_directory.h"
 #include "tests/executors/run_backends.h"
 
@@ -73,8 +74,9 @@ void expect_near(const std::vector<HostTensor>& want, const std::vector<HostTens
 
 class SharedSteps : public CacheDirectory {
  protected:
-  std::shared_ptr<Engine> engine(const std::string& mode = "off") {
+  std::shared_ptr<Engine> engine(const std::string& mode = "off", bool timed = false) {
     EngineOptions options;
+    options.time_passes = timed;
     options.backend = "cpu";
     options.cache_dir = directory_ + "/cache";
     options.cache_mode = mode;
@@ -98,6 +100,39 @@ TEST_F(SharedSteps, ForwardAndTrained) {
     SCOPED_TRACE(std::to_string(batch) + "x" + std::to_string(units));
     expect_few_codes(engine(), recurrence(), inputs(batch, units), 6);
     expect_few_codes(engine(), trained(), with_seed(inputs(batch, units)), 24);
+  }
+}
+
+// Sees every kernel lowered.
+class Lowered final : public PassObserver {
+ public:
+  void ends(const PassInfo& pass, const PassText&) override { runs += pass.name == "lower"; }
+  size_t runs = 0;
+};
+
+TEST_F(SharedSteps, EqualKernelsAreLoweredOnce) {
+  std::vector<HostTensor> given = with_seed(inputs(4, 16));
+  std::shared_ptr<const Executable> e =
+      loaded(engine("off", true), trained())
+          ->executable(dense_layouts(types_of(given), given).layouts);
+  Lowered lowered;
+  std::shared_ptr<Executable> known = compile_stages(*e), each = compile_stages(*e, &lowered);
+  ASSERT_EQ(known->launches.size(), each->launches.size());
+  size_t runs = 0;
+  for (const PassTimes::Row& row : e->pass_times->rows()) {
+    if (row.pass.name == "lower") runs = row.runs;
+  }
+  EXPECT_GT(runs, 0U);
+  EXPECT_LT(runs, lowered.runs);
+  for (size_t i = 0; i < each->launches.size(); ++i) {
+    const Launch &once = known->launches[i], &alone = each->launches[i];
+    if (!once.kernel) continue;
+    EXPECT_EQ(print(*once.nest, true), print(*alone.nest, true));
+    EXPECT_EQ(print(once.schedule), print(alone.schedule));
+    EXPECT_EQ(once.nest->name, alone.nest->name);
+    for (size_t b = 0; b < once.nest->buffers.size(); ++b) {
+      EXPECT_EQ(once.nest->buffers[b].name, alone.nest->buffers[b].name) << print(*once.nest);
+    }
   }
 }
 

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/kernel/argument_layout.h"
+#include "core/lower/context/argument_names.h"
 #include "core/lower/launch/nest_builders.h"
 
 namespace tile::lowering {
@@ -82,7 +83,7 @@ void Frame::join_indices(TensorId id, nest::Access& access) const {
 void Frame::add_argument(TensorId id, bool written, const Strides& strides) {
   const BoundTensor& t = tensor(id);
   nest::Buffer buffer;
-  buffer.name = plain_names({t.name})[0] + "_" + std::to_string(nest.buffers.size());
+  buffer.name = argument_name(t.name, nest.buffers.size());
   buffer.type = t.type;
   ArgumentLayout layout = argument_layout(kernel, id, strides);
   buffer.shape = std::move(layout.shape);
@@ -201,7 +202,7 @@ Frame empty_frame(const Kernel& kernel, const Target& target, const DynamicExten
   OpenNumbers open = extent != nullptr ? OpenNumbers(kernel, *extent) : OpenNumbers();
   Frame frame{kernel, target,          {},     {},      {}, {}, {}, {}, {}, {}, {}, {},
               {},     std::move(open), extent, nullptr, {}, {}};
-  frame.nest.name = kernel.name.empty() ? "kernel" : kernel.name;
+  frame.nest.name = nest_name(kernel);
   return frame;
 }
 

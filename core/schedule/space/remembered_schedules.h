@@ -35,9 +35,10 @@ class RememberedSchedules {
   }
   // How often a schedule was on record.
   size_t found() const { return found_; }
+  // Equal for kernels of one structure and of the same sizes.
+  static std::string key_of(const Kernel& kernel);
 
  private:
-  static std::string key_of(const Kernel& kernel);
   const Target& target_;
   bool remembers_;
   RememberedSchedules* before_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/kernel/geometry.h"
 #include "core/kernel/rows.h"
@@ -18,6 +19,7 @@ namespace {
 constexpr int64_t kTasksPerThread = 4;
 constexpr int64_t kPassingRows = 8;     // of a chunk, at a time
 constexpr size_t kStageChoices = 3;     // of each stage, for a race
+constexpr size_t kSearchedBlocks = 3;   // whose tiles are searched, where one schedule is wanted
 constexpr double kStreamedShare = 0.5;  // of a cache, for what is made of a streamed block
 
 class RowSpace {
@@ -32,7 +34,9 @@ class RowSpace {
   }
 
   std::vector<Schedule> ranked() {
-    for (const std::vector<int64_t>& blocks : block_choices()) consider(blocks);
+    std::vector<std::vector<int64_t>> choices = block_choices();
+    if (limit_ == 1 && choices.size() > kSearchedBlocks) keep_promising(choices);
+    for (const std::vector<int64_t>& blocks : choices) consider(blocks, {});
     std::stable_sort(found_.begin(), found_.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
     std::vector<Schedule> all;
@@ -162,13 +166,30 @@ class RowSpace {
     return shared;
   }
 
-  void consider(const std::vector<int64_t>& blocks) {
+  // Those blocks that are the best of all with the few tiles that a quick look considers.
+  void keep_promising(std::vector<std::vector<int64_t>>& choices) {
+    constexpr Breadth kFew{2, 1};
+    std::vector<std::pair<double, std::vector<int64_t>>> scored;
+    for (std::vector<int64_t>& blocks : choices) {
+      found_.clear();
+      consider(blocks, kFew);
+      double ns = found_.empty() ? std::numeric_limits<double>::infinity() : found_[0].first;
+      scored.emplace_back(ns, std::move(blocks));
+    }
+    found_.clear();
+    std::stable_sort(scored.begin(), scored.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    choices.clear();
+    for (size_t i = 0; i < kSearchedBlocks; ++i) choices.push_back(std::move(scored[i].second));
+  }
+
+  void consider(const std::vector<int64_t>& blocks, const Breadth& breadth) {
     RowModel model(kernel_, target_, blocks);
     std::vector<std::vector<RankedPiece>> stages(kernel_.stages.size());
     std::vector<double> best;
     for (size_t s = 0; s < kernel_.stages.size(); ++s) {
       if (kernel_.stages[s].attach.valid()) continue;
-      stages[s] = piece_candidates(model.block(), s, 0, one_thread_);
+      stages[s] = piece_candidates(model.block(), s, 0, one_thread_, breadth);
       keep_fitting(stages[s], s, model, shared_loops(blocks, 0));
       best.push_back(stages[s][0].nanoseconds);
     }
