@@ -63,7 +63,9 @@ std::string roof(const Results& r, const Frame& f) {
   out += line(f.x(knee), f.y(r.fma_gflops), f.x(f.x.high), f.y(r.fma_gflops), "roof");
   out += label(f.x.end, f.y(r.fma_gflops) - 6, "end",
                text("%.0f GFLOP/s multiply-adds", r.fma_gflops));
-  return out + label(f.x(f.x.low) + 8, f.y(f.x.low * r.copy_gbps) - 14, "start",
+  // Before the slope, which rises to the right.
+  double middle = std::sqrt(f.x.low * knee);
+  return out + label(f.x(middle) - 8, f.y(middle * r.copy_gbps) - 4, "end",
                      text("%.1f GB/s copied", r.copy_gbps));
 }
 

@@ -149,9 +149,11 @@ std::string figures(const Results& r, const std::vector<Suite>& list) {
 }
 
 std::string introduction(const Results& r, const std::vector<Suite>& list) {
-  std::string out = "<h1>tile-bench</h1><p class=\"lead\">" + escaped(r.device) + ", " +
-                    std::to_string(r.threads) + " threads, " + escaped(r.date) + "</p>" +
-                    figures(r, list);
+  // A CPU's description has its threads.
+  bool said = r.device.find(" thread") != std::string::npos;
+  std::string threads = said ? "" : ", " + std::to_string(r.threads) + " threads";
+  std::string out = "<h1>tile-bench</h1><p class=\"lead\">" + escaped(r.device) + threads + ", " +
+                    escaped(r.date) + "</p>" + figures(r, list);
   if (r.peers.empty()) return out;
   out += "<ul class=\"notes\">";
   for (const std::string& peer : r.peers) out += "<li>" + escaped(peer) + "</li>";

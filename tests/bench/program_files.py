@@ -77,7 +77,22 @@ class ProgramFiles(unittest.TestCase):
     def test_a_page_alone(self):
         self.bench("p.tile", *SHAPES, "--html", "alone.html")
         with open(os.path.join(self.folder.name, "alone.html")) as file:
-            self.assertIn("p.tile", file.read())
+            page = file.read()
+        self.assertIn("p.tile", page)
+        lead = re.search(r'<p class="lead">(.*?)</p>', page).group(1)
+        self.assertEqual(lead.count(" thread"), 1, lead)
+
+    def test_the_label_of_a_roof_stands_beside_it(self):
+        self.bench("p.tile", *SHAPES, "--html", "roof.html")
+        with open(os.path.join(self.folder.name, "roof.html")) as file:
+            page = file.read()
+        number = r'="([\d.]+)"'
+        x1, y1, x2, y2 = (float(v) for v in re.search(
+            f'<line x1{number} y1{number} x2{number} y2{number} class="roof"', page).groups())
+        x, y = (float(v) for v in re.search(
+            f'<text x{number} y{number} text-anchor="end"[^>]*>[\\d.]+ GB/s copied<', page).groups())
+        # The text ends above the slope, so that all of it is.
+        self.assertLess(y, y1 + (y2 - y1) * (x - x1) / (x2 - x1))
         self.assertEqual([f for f in os.listdir(self.folder.name) if f.endswith((".json", ".partial"))], [])
 
     def test_wrong_requests(self):
