@@ -34,6 +34,11 @@ cmake --build "$work/examples" >/dev/null
 DA = [7 9 11; 8 10 12]" ] || { echo "installed: the example in C prints something else" >&2; exit 1; }
 "$work/examples/plugin" | grep -q "^softmax in place: 0.0900306 0.244728 0.665241 " ||
   { echo "installed: the example in C++ prints something else" >&2; exit 1; }
+layer=$("$work/examples/layer")
+case $layer in
+  *"DGain: "*"typo.tile:1:43: parse error [name]: undefined tensor 'Gian'"*"did you mean 'Gain'?"*) ;;
+  *) echo "installed: the example of a layer prints something else: $layer" >&2; exit 1 ;;
+esac
 echo "installed: the examples build and run"
 
 flags=$(PKG_CONFIG_PATH="$folder/pkgconfig" pkg-config --cflags --libs tile)
