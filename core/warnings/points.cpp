@@ -126,17 +126,22 @@ class Points {
       if (!plain) continue;
       std::optional<lattice::Interval> reach = range(store.index[d].affine);
       if (!reach || reach->empty() || (reach->lo <= 0 && reach->hi >= size - 1)) continue;
-      bool end = reach->hi < size - 1;
-      int64_t from = end ? reach->hi + 1 : 0, to = end ? size : reach->lo;
-      std::string cells = to - from == 1
-                              ? "index " + std::to_string(from)
-                              : "indices " + std::to_string(from) + " to " + std::to_string(to - 1);
+      std::string cells;
+      if (reach->lo > 0) cells = indices(0, reach->lo);
+      if (reach->hi < size - 1) {
+        cells += (cells.empty() ? "" : " and ") + indices(reach->hi + 1, size);
+      }
       warn(list, Stage::bind, "unreached", c_.symbolic.out_span,
            "no point reaches the cells of " + c_.name + " with " + cells + " in dimension " +
                std::to_string(d) + ", which are 0",
            "the extent there is " + std::to_string(size) +
                "; give the cells another value with `default`, or the output another size");
     }
+  }
+
+  static std::string indices(int64_t from, int64_t to) {
+    if (to - from == 1) return "index " + std::to_string(from);
+    return "indices " + std::to_string(from) + " to " + std::to_string(to - 1);
   }
 
   // What the form takes, at most.

@@ -56,6 +56,22 @@ std::string seed_hint(const std::string& seed, const std::string& output,
          "; ones where the final result is the sum of these cells: --in " + seed + "=ones:" + shape;
 }
 
+// How an input that is not given is: of what its declaration tells.
+std::string missing_hint(const Program& program, TensorId input, const std::string& flag) {
+  const Tensor& tensor = program.tensors[input];
+  std::string start = "add " + flag + " " + tensor.name + "=";
+  bool of_shape = flag == "--shape";
+  if (!tensor.ranked) return start + "...";
+  if (tensor.dims.empty()) return start + (of_shape ? "scalar" : "0.5, a number");
+  std::string shape, names;
+  for (const Expr& dim : tensor.dims) {
+    shape += (shape.empty() ? "" : "x") + to_string(dim);
+    if (!dim.is_constant()) names += (names.empty() ? "" : ", ") + to_string(dim);
+  }
+  std::string numbers = names.empty() ? "" : ", with numbers for " + names;
+  return start + (of_shape ? shape : "FILE.npy or =random:" + shape) + numbers;
+}
+
 }  // namespace
 
 std::vector<std::string> items_of(const std::string& list) {
@@ -138,7 +154,7 @@ std::vector<std::string> values_by_input(const LoadedProgram& program,
       fail(Stage::run, "argument", {},
            "input " + input_name(program, i) + (seed ? ", the seed," : "") + " is not given",
            seed ? seed_hint(input_name(program, i), output_of(gradient))
-                : std::string("add ") + flag + " " + input_name(program, i) + "=...");
+                : missing_hint(program.program(), program.program().inputs[i], flag));
     }
     values.push_back(it->second);
   }

@@ -364,6 +364,16 @@ class CommandLines(unittest.TestCase):
                           status=0)
         self.assertEqual(json.loads(ranks), difference)
 
+    def test_what_an_input_that_is_not_given_may_be(self):
+        path = pathlib.Path(self.folder.name, "given.tile")
+        path.write_text("function (A[M, 3], S[], T) -> (O) { O = A * S + T; }\n")
+        for shapes, hint in ((["T=3"], "add --shape A=Mx3, with numbers for M"), (["A=2x3"], "add --shape S=scalar"),
+                             (["A=2x3", "S=scalar"], "add --shape T=...")):
+            options = [part for shape in shapes for part in ("--shape", shape)]
+            self.assertIn(hint, self.told("check", "given.tile", *options))
+        self.assertIn("add --in A=FILE.npy or =random:Mx3, with numbers for M", self.told("run", "given.tile"))
+        self.assertIn("add --in S=0.5, a number", self.told("run", "given.tile", "--in", "A=ones:2x3"))
+
     def test_generated_inputs(self):
         run = ["run", "wave.tile", "--out", "B=-", "--in", "U=ones:3:i32", "--in"]
         for given, expected in (("zeros:3:i32", "[1, 1, 1]"), ("ones:3:i32", "[0, 0, 0]"), ("iota:3:i32", "[1, 0, -1]")):

@@ -215,6 +215,9 @@ TEST(Warnings, CellsThatNoPointReaches) {
   EXPECT_THAT(said[0].message, HasSubstr("indices 5 to 9 in dimension 0"));
   EXPECT_THAT(codes("function (A[N]) -> (O) { O[0: 3] = +(A[i]); }", {f32({5})}),
               ElementsAre("unreached"));
+  said = warnings("function (A[N]) -> (O) { O[i: N] = =(A[i - 1] + A[i + 1]); }", {f32({5})});
+  ASSERT_EQ(said.size(), 1U);
+  EXPECT_THAT(said[0].message, HasSubstr("with index 0 and index 4 in dimension 0"));
   // Padding and strides leave cells out on purpose, a default fills them.
   EXPECT_THAT(codes("function (A[N]) -> (O) { O[i + 1: N + 2] = +(A[i]); }", {f32({5})}),
               IsEmpty());
