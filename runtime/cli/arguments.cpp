@@ -194,7 +194,8 @@ std::shared_ptr<LoadedProgram> with_gradient(const std::shared_ptr<LoadedProgram
                                              const std::string& request) {
   size_t colon = request.find(':');
   if (colon == std::string::npos) {
-    fail(Stage::run, "argument", {}, "\"" + request + "\" is not OUTPUT:INPUT,...");
+    fail(Stage::run, "argument", {}, "\"" + request + "\" is not OUTPUT:INPUT,...",
+         "as in --grad O:A,B, which adds DA and DB");
   }
   const std::string output = output_of(request);
   std::vector<std::string> inputs = items_of(request.substr(colon + 1));

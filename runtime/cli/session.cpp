@@ -109,7 +109,8 @@ std::map<std::string, std::string> named(const std::vector<std::string>& pairs) 
   for (const std::string& pair : pairs) {
     size_t at = pair.find('=');
     if (at == std::string::npos || at == 0) {
-      fail(Stage::run, "argument", {}, "\"" + pair + "\" is not NAME=VALUE");
+      fail(Stage::run, "argument", {}, "\"" + pair + "\" is not NAME=VALUE",
+           "as in --in A=iota:2x3, --shape A=2x3, --out O=o.npy and --out O=-");
     }
     if (!result.emplace(pair.substr(0, at), pair.substr(at + 1)).second) {
       fail(Stage::run, "argument", {}, pair.substr(0, at) + " is given twice");

@@ -315,8 +315,8 @@ HostTensor read_tensor(const std::string& specification, std::string_view input)
   if (std::optional<HostTensor> numbers = written_out(specification)) return std::move(*numbers);
   bad("cannot tell what \"" + specification + "\" is",
       "expected a .npy, .png or .jpg file, random:SHAPE, iota:SHAPE, ones:SHAPE, zeros:SHAPE, "
-      "picture:48x64, "
-      "or numbers: 0.5, [1, 2]:i32");
+      "picture:48x64, or numbers: 0.5, [1, 2]:i32; NumPy writes an array by numpy.save(\"a.npy\", "
+      "a)");
 }
 
 std::optional<InputType> type_of_boxes(const std::string& specification) {

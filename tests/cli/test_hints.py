@@ -374,6 +374,17 @@ class CommandLines(unittest.TestCase):
         self.assertIn("add --in A=FILE.npy or =random:Mx3, with numbers for M", self.told("run", "given.tile"))
         self.assertIn("add --in S=0.5, a number", self.told("run", "given.tile", "--in", "A=ones:2x3"))
 
+    def test_values_of_other_kinds(self):
+        header = "{'descr': '>f4', 'fortran_order': False, 'shape': (3,), }"
+        header += " " * (-len(header) - 11 & 63) + "\n"
+        big_endian = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + bytes(12)
+        pathlib.Path(self.folder.name, "big.npy").write_bytes(big_endian)
+        for given, hint in (("A=big.npy", 'a.astype("float32")'), ("A=a.npz", 'numpy.save("a.npy", a)'),
+                            ("A", "as in --in A=iota:2x3")):
+            self.assertIn(hint, self.told("run", "mm.tile", "--in", given, "--in", "B=iota:3x2"))
+        self.assertIn("as in --grad O:A,B", self.told("run", "mm.tile", *GIVEN, "--grad", "C"))
+        self.assertIn("tile --help describes them", self.told("help"))
+
     def test_generated_inputs(self):
         run = ["run", "wave.tile", "--out", "B=-", "--in", "U=ones:3:i32", "--in"]
         for given, expected in (("zeros:3:i32", "[1, 1, 1]"), ("ones:3:i32", "[0, 0, 0]"), ("iota:3:i32", "[1, 0, -1]")):

@@ -59,7 +59,8 @@ DType type_of(const std::string& header, const std::string& path) {
   for (const Row& row : kRows) {
     if (row.descr == descr) return row.type;
   }
-  bad(path, "the element type " + descr + " is not supported");
+  fail(Stage::run, "file", {}, path + ": the element type " + descr + " is not supported",
+       "NumPy converts an array of numbers by a.astype(\"float32\")");
 }
 
 Shape shape_of(const std::string& header, const std::string& path) {

@@ -71,7 +71,9 @@ std::string list_with(const Named& command, const std::string& word) {
   }
   std::string near = suggestion(word, command.commands());
   refuse("unknown command \"" + word + "\"" + near,
-         near.empty() ? "the commands are " + listed(command.commands()) : "");
+         near.empty() ? "the commands are " + listed(command.commands()) + "; " + command.name +
+                            " --help describes them"
+                      : "");
 }
 
 // Refuses the first word that the command does not know.
