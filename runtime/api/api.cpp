@@ -135,7 +135,8 @@ tile_error* tile_program_parse(tile_engine* engine, const char* language, const 
   return timed(source.get(), *engine->engine, Stage::parse, [&] {
     std::optional<Language> known = parse_language(language);
     if (!known) {
-      fail(Stage::run, "argument", {}, std::string("unknown language \"") + language + "\"");
+      fail(Stage::run, "argument", {}, std::string("unknown language \"") + language + "\"",
+           "tile, mfg or lift");
     }
     auto made = std::make_unique<tile_program>();
     made->loaded = tile::parsed(engine->engine, *known, source);

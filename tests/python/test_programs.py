@@ -1,5 +1,7 @@
 """Programs: gradients, what the compiler tells, errors, logging, inference."""
 import logging
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -129,6 +131,28 @@ def test_log(caplog, tmp_path):
         engine = tile.Engine("cpu", cache_dir=str(directory), cache_mode="rw")
         tile.program(MATMUL, engine=engine)(np.ones((2, 2)), np.ones((2, 2)))
     assert any(str(directory) in record.message for record in caplog.records), caplog.records
+
+
+MISTAKEN = "function (A[N, M], B[K]) -> (O) { S[i: N] = +(A[i, j]); O = A / S * (1 / N); }"
+
+
+def test_warnings():
+    program = tile.program(MISTAKEN)
+    assert [w["code"] for w in program.warnings] == ["unread", "truncated"]
+    assert program.warnings[1]["severity"] == "warning" and "1.0" in program.warnings[1]["hint"]
+    executable = program.compile(tile.Spec((3, 3), "f32"), tile.Spec((2,), "f32"))
+    assert {w["code"] for w in executable.warnings} == {"unread", "truncated", "aligned"}
+    assert tile.program(MATMUL).warnings == []
+
+
+def test_warnings_are_seen_where_logging_is_not_set_up():
+    text = ("import tilejit\n"
+            f"tilejit.program({MISTAKEN!r}).compile(tilejit.Spec((3, 3), 'f32'), tilejit.Spec((2,), 'f32'))\n")
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120, check=True)
+    assert "[truncated]" in done.stderr and "[aligned]" in done.stderr, done.stderr
+    quiet = "import logging\nlogging.getLogger('tilejit').setLevel('ERROR')\n" + text
+    done = subprocess.run([sys.executable, "-c", quiet], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stderr == ""
 
 
 def test_engines(mm):

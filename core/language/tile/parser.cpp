@@ -64,7 +64,7 @@ NameSyntax Parser::expect_name(TokenKind kind, std::string_view what) {
 }
 
 ProgramSyntax Parser::program() {
-  if (!peek().is("function")) fail_expected("'function'", "a program is function (…) -> (…) { … }");
+  if (!peek().is("function")) fail_expected("'function'", first_word_hint());
   take();
   expect("(", "after 'function'");
   if (!peek().is(")")) {

@@ -33,6 +33,7 @@ class Parser {
   std::string missing_hint(std::string_view symbol, std::string_view where) const;
   std::string end_of_statement_hint() const;
   std::string closing_hint() const;
+  std::string first_word_hint() const;
   bool changes_in_place() const;
 
   // StatementKind.

@@ -17,6 +17,14 @@ std::string Parser::missing_hint(std::string_view symbol, std::string_view where
   return symbol == ")" || symbol == "]" ? closing_hint() : "";
 }
 
+std::string Parser::first_word_hint() const {
+  std::string hint = "a program is function (…) -> (…) { … }";
+  // Programs of the other two languages begin so.
+  if (peek().is("def")) hint += "; a filter's text is of the language mfg";
+  if (peek().is("val")) hint += "; a text of patterns is of the language lift";
+  return hint;
+}
+
 // Behind a whole expression.
 std::string Parser::end_of_statement_hint() const {
   if (peek().is("/") || peek().is("*") || peek().is("+") || peek().is("-")) {

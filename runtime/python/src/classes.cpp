@@ -196,6 +196,8 @@ void bind_properties(nb::class_<Program>& cls) {
       .def_prop_ro("signature", &Program::signature,
                    "Inputs and outputs with their sizes, types and defaults, before any size is "
                    "known.")
+      .def_prop_ro("warnings", &Program::warnings,
+                   "What the text alone shows to be valid but surely not meant: a list of dicts.")
       .def_prop_ro("constants", &Program::constants, "The arrays that bind() has fixed, by name.");
 }
 
@@ -341,6 +343,14 @@ void bind_executable(nb::module_& module) {
       .def_prop_ro(
           "outputs", [](const Executable& e) { return spec_of(*e.plan); },
           "Shapes and element types of the outputs.")
+      .def_prop_ro(
+          "warnings",
+          [](const Executable& e) {
+            char* json = nullptr;
+            check(tile_executable_warnings(e.plan->executable, &json));
+            return taken_json(json);
+          },
+          "What is valid for these shapes but surely not meant: a list of dicts.")
       .def(
           "explain",
           [](const Executable& e) { return explained(engine_of(e), e.plan->executable); },

@@ -107,13 +107,23 @@ void Program::describe() {
   }
 }
 
-nb::object Program::signature() const {
-  char* json = nullptr;
-  check(tile_program_signature(program_.get(), &json));
+nb::object taken_json(char* json) {
   nb::str text(json);
   tile_string_free(json);
   static Helper loads("json", "loads");
   return loads.get()(text);
+}
+
+nb::object Program::signature() const {
+  char* json = nullptr;
+  check(tile_program_signature(program_.get(), &json));
+  return taken_json(json);
+}
+
+nb::object Program::warnings() const {
+  char* json = nullptr;
+  check(tile_program_warnings(program_.get(), &json));
+  return taken_json(json);
 }
 
 nb::str Program::text() const { return nb::str(tile_program_text(program_.get())); }

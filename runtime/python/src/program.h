@@ -17,6 +17,9 @@
 
 namespace tilejit {
 
+// The object that a text of JSON is; frees the text.
+nb::object taken_json(char* json);
+
 // What a program's outputs are for inputs of one layout; with constants also their executable.
 struct Plan {
   ~Plan();
@@ -81,6 +84,7 @@ class Program {
   nb::tuple input_names() const;
   nb::tuple output_names() const;
   nb::object signature() const;
+  nb::object warnings() const;
   nb::dict constants() const;
   bool has_own_gradient() const { return own_gradient_; }
   // Calls `visit` for each object of Python's that this holds.

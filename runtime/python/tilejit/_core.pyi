@@ -61,6 +61,9 @@ class Program:
     def signature(self) -> dict[str, Any]:
         """Inputs and outputs with their sizes, types and defaults, before any size is known."""
     @property
+    def warnings(self) -> list[dict[str, Any]]:
+        """What the text alone shows to be valid but surely not meant: a list of dicts."""
+    @property
     def constants(self) -> dict[str, _Array]:
         """The arrays that bind() has fixed, by name."""
     def bind(self, **constants: _Array) -> Program:
@@ -92,6 +95,9 @@ class Executable:
     @property
     def outputs(self) -> tuple[Spec, ...]:
         """Shapes and element types of the outputs."""
+    @property
+    def warnings(self) -> list[dict[str, Any]]:
+        """What is valid for these shapes but surely not meant: a list of dicts."""
     def tune(self, seconds: float = 1.0) -> Executable:
         """Races schedules; the winners are kept on disk."""
     def explain(self) -> Explanation:

@@ -98,7 +98,8 @@ def _declaration(name: str, indices: list[str], size_of: dict[str, str]) -> str:
 def _contract_text(statement: str, names: tuple[str, ...]) -> str:
     result = _ACCESS.match(statement.strip())
     if not result:
-        raise ValueError(f"contract: {statement!r} does not begin with the result, such as 'O[i, j: M, N] = …'")
+        raise ValueError(f"contract: {statement!r} does not begin with the result, such as 'O[i, j: M, N] = …', "
+                         "with an upper-case letter as names of tensors do")
     indices, _, sizes = result[2].partition(":")
     size_of = dict(zip(_split(indices), _split(sizes)))
     body = statement.strip()[result.end():].rstrip().rstrip(";")

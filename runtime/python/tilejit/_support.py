@@ -12,8 +12,8 @@ from typing import Any
 
 from ._errors import ArgumentError
 
+# Without a handler of its own Python prints warnings, and nothing below them, to standard error.
 logger = logging.getLogger("tilejit")
-logger.addHandler(logging.NullHandler())
 
 _NUMPY = {"f16": "float16", "f32": "float32", "f64": "float64", "bool": "bool", "i8": "int8", "i16": "int16",
           "i32": "int32", "i64": "int64", "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64"}
@@ -141,8 +141,10 @@ def _plain(array: Any, what: str) -> tuple[Any, str]:
         return array.view("uint16" if name == "bfloat16" else "uint8"), _NAMED[name]
     if hasattr(array, "dtype"):
         raise TypeError(f"{what} is a {type(array).__name__} of {name} that gives its elements neither by DLPack nor by "
-                        "the buffer protocol, or whose strides are no multiples of an element")
-    raise TypeError(f"{what} is a {type(array).__name__}: expected an array (DLPack or buffer protocol) or a number")
+                        "the buffer protocol, or whose strides are no multiples of an element: astype(\"float32\") makes one "
+                        "that does")
+    how = ": numpy.array(…, numpy.float32) makes one" if isinstance(array, (list, tuple)) else ""
+    raise TypeError(f"{what} is a {type(array).__name__}: expected an array (DLPack or buffer protocol) or a number{how}")
 
 
 def as_plain_array(array: Any, what: str) -> tuple[Any, str]:
