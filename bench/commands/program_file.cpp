@@ -10,6 +10,7 @@
 #include "bench/measure/workload.h"
 #include "bench/report/html_report.h"
 #include "bench/report/kernel_table.h"
+#include "bench/report/progress.h"
 #include "bench/report/results.h"
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/files.h"
@@ -190,27 +191,37 @@ int command_run_file(const Request& request, const std::string& file,
                      const FileArguments& arguments) {
   check_request(request);
   std::shared_ptr<Engine> engine = cli::make_engine(request.engine);
+  Progress progress;
+  progress.show(file + ": compiling");
   std::vector<Prepared> all;
   all.push_back(prepared_file(engine, file, arguments.shapes));
   bool two = !arguments.against.empty();
   if (two) all.push_back(prepared_file(engine, arguments.against, arguments.shapes));
   double worst = two ? largest_difference(all[0], all[1]) : 0;
   for (Prepared& p : all) {
-    if (request.tune_ms > 0) p.tune(request.tune_ms, {});
+    if (request.tune_ms <= 0) continue;
+    progress.show(p.what().name + ": tuning");
+    p.tune(request.tune_ms, {});
   }
   std::vector<Contender> contenders;
   for (const Prepared& p : all) contenders.push_back({p.what().name, p.calls()});
-  std::vector<Times> times = interleave(contenders, request.timing);
-  std::cout << engine->device() << "\n";
+  std::vector<Times> times = interleave(contenders, request.timing, [&](int round) {
+    progress.show(file + ": round " + std::to_string(round + 1));
+  });
   std::vector<std::vector<KernelTime>> kernels(all.size());
-  for (size_t i = 0; i < all.size(); ++i) {
-    if (!engine->is_reference()) kernels[i] = kernel_times(all[i]);
-    print_program(all[i], times[i], kernels[i]);
+  for (size_t i = 0; i < all.size() && !engine->is_reference(); ++i) {
+    progress.show(all[i].what().name + ": timing its kernels");
+    kernels[i] = kernel_times(all[i]);
   }
+  progress.clear();
+  std::cout << engine->device() << "\n";
+  for (size_t i = 0; i < all.size(); ++i) print_program(all[i], times[i], kernels[i]);
   Comparison beside = two ? comparison(in_turns(times[1], times[0]), worst) : Comparison{};
   if (!request.json.empty() || !request.html.empty()) {
+    progress.show("measuring the ceilings");
     keep_results(request, all, times, kernels, beside.text + ", beside ");
   }
+  progress.clear();
   if (two) std::cout << arguments.against << " " << beside.text << "\n";
   return beside.same ? 0 : 1;
 }

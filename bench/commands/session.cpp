@@ -43,7 +43,9 @@ Session::Session(const Request& request)
       engine_(cli::make_engine(request.engine)),
       cases_(chosen(read_cases(request.folder), request.names, request.filter)),
       ceilings_(request.quick) {
-  if (cases_.empty()) fail(Stage::run, "argument", {}, "no benchmark is chosen");
+  if (cases_.empty())
+    fail(Stage::run, "argument", {}, "no benchmark is chosen",
+         "tile-bench list names them all; --filter takes a part of a name");
   choose_device(request);
   threads_ = engine_->target().threads;
   bool gpu = is_gpu(engine_->target());

@@ -4,6 +4,7 @@
 
 #include "bench/commands/program_file.h"
 #include "bench/measure/prepared.h"
+#include "bench/report/progress.h"
 #include "runtime/cli/arguments.h"
 #include "runtime/engine/steps/time_steps.h"
 
@@ -78,6 +79,8 @@ int command_steps(const Request& request, const FileArguments& arguments,
   }
   std::optional<std::string> file = program_file(request.names);
   if (!file) fail(Stage::run, "argument", {}, "name the file of a program");
+  Progress progress;
+  progress.show(*file + ": compiling");
   std::vector<Prepared> all;
   all.push_back(prepared_file(engine, *file, arguments.shapes));
   const bool loop = !options.loop.empty();
@@ -91,7 +94,10 @@ int command_steps(const Request& request, const FileArguments& arguments,
       {"single runs", timed([&] { single.run(); })},
       {"one call", timed([&] { run_steps(step, inputs, outputs, feeds, count); })}};
   if (loop) contenders.push_back({options.loop, timed([&] { all[1].run(); })});
-  std::vector<Times> times = interleave(contenders, request.timing);
+  std::vector<Times> times = interleave(contenders, request.timing, [&](int round) {
+    progress.show(*file + ": round " + std::to_string(round + 1));
+  });
+  progress.clear();
   std::cout << engine->device() << "\n";
   for (size_t i = 0; i < contenders.size(); ++i) {
     char text[160];

@@ -336,6 +336,7 @@ int command_study(const Request& request, const StudyOptions& options) {
     if (c.name.find(request.filter) == std::string::npos) continue;
     const Json* known = file.find(c.name);
     if (known == nullptr) {
+      progress.show(c.name + ": compiling");
       Json entry = studied(engine, c, options, progress);
       progress.clear();
       if (request.json != "-") print_row(entry);

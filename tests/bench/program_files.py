@@ -82,6 +82,23 @@ class ProgramFiles(unittest.TestCase):
         lead = re.search(r'<p class="lead">(.*?)</p>', page).group(1)
         self.assertEqual(lead.count(" thread"), 1, lead)
 
+    def test_progress_on_a_terminal(self):
+        ours, theirs = os.openpty()
+        with subprocess.Popen([BENCH, "run", "p.tile", *SHAPES, "--quick", "--backend", "cpu", "--json", "r.json"],
+                              cwd=self.folder.name, stdout=subprocess.DEVNULL, stderr=theirs,
+                              env=dict(os.environ, TILE_CACHE_DIR=os.path.join(self.folder.name, "cache"))) as running:
+            os.close(theirs)
+            told = b""
+            try:
+                while piece := os.read(ours, 4096):
+                    told += piece
+            except OSError:  # the program has ended
+                pass
+        os.close(ours)
+        self.assertEqual(running.returncode, 0)
+        for part in (b"p.tile: compiling", b"p.tile: round 1", b"p.tile: timing its kernels", b"measuring the ceilings"):
+            self.assertIn(part, told)
+
     def test_the_label_of_a_roof_stands_beside_it(self):
         self.bench("p.tile", *SHAPES, "--html", "roof.html")
         with open(os.path.join(self.folder.name, "roof.html")) as file:
