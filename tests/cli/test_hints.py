@@ -8,155 +8,11 @@ import sys
 import tempfile
 import unittest
 
+from foreign_words import (LETTER, LIFT_BODIES, LIFT_PROGRAMS, MFG_BLOCKS, MFG_PROGRAMS, NUMPY, TILE_BOUND, TILE_PROGRAMS,
+                           TILE_STATEMENTS)
+
 TILE = os.path.abspath(sys.argv.pop(1))
 BENCH = os.path.join(os.path.dirname(TILE), "tile-bench")
-TILE_STATEMENTS = {
-    "O = sum(A);": "S[i: M] = +(A[i, j])",
-    "O = mean(A, 1);": "Mean = S / N",
-    "O = softmax(A, 1);": "softmax is written out",
-    "O = layer_norm(A);": "a norm is written out",
-    "O = conv2d(A, A);": "a convolution is a contraction",
-    "O = leaky_relu(A);": "A > 0".replace("A", "X"),
-    "O = where(A > 0, A, 0);": "condition ? value : other",
-    "O = if(A > 0, A, 0);": "condition ? value : other",
-    "O[m: M] = +(if (m < n) A[m, n] else 0);": "condition ? value : other",
-    "O[m: M] = max(A[m, n]);": ">(A[i, j])",
-    "O[m: M] = min(A[m, n]);": "<(A[i, j])",
-    "O[m: M] = sum(A[m, n]);": "+(A[i, j])",
-    "O[m: M] = mean(A[m, n]);": "Mean = S / N",
-    "O[m, n: M, N] = A[m, n] + 1;": "has the aggregation =",
-    "O = A @ A;": "O[i, j: M, N] = +(A[i, k] * B[k, j])",
-    "O = A ** 2;": "pow(A, e)",
-    "O = A[:, 0:3];": "slice(A, axis, start, stop, step)",
-    "O += A;": "give the new value a new name, as in O2 = O + B",
-    "O[i: M] += A[i, j];": "the aggregation stands behind the =, as in O[i: N] = +(A[i, j])",
-    "O = A.T;": "a transposed tensor is transpose(A)",
-    "O[i, j: N, M] = =(A.T[i, j]);": "A[j, i] in place of A[i, j]",
-    "O = A.sum(1);": "X.sum(1) is the contraction",
-    "O = A.shape;": "the extent of axis 0 of A is A.0",
-    "O = as_float32(A);": "a cast to f32 is as_float(A, 32)",
-    "O = uint8(A);": "a cast to u8 is as_uint(A, 8)",
-    "O = bfloat16(A);": "a cast to bf16 is as_bf16(A)",
-    "for i in M: O[i] = 0;": "there are no loops",
-    "return A;": "the outputs stand in the first line",
-    "# a comment": "a comment begins with //",
-    "O[s: M] = +(A[s, t]), t <= s;": "what is meant here is s - t < N, where N is the extent of s",
-    "O[s: M] = +(A[s, t]), s >= t + 1;": "what is meant here is s - (t + 1) < N",
-    "O[s: M] = +(A[s, t]), s > t;": "what is meant here is s - t - 1 < N",
-    "O[s: M] = +(A[s, t]), t <= 4;": "a constraint is written e < b",
-    "O = np.exp(A);": "functions have no prefix: exp(A)",
-    "O = torch.matmul(A, A);": "O[i, j: M, N] = +(A[i, k] * B[k, j])",
-    "O = A.astype(f16);": "as_float(x, 32)",
-    "O = as_float(A);": "as_float(x, 32), or 16 or 64",
-    "O = tanh A;": "in parentheses: tanh(A)",
-    "O = exp[A];": "in parentheses: exp(A)",
-    "O = A > 0 and A < 1;": "a && b",
-    "O = not A;": "written !a",
-    "O = A if A > 0 else 0;": "condition ? value : other",
-    "O[m: M] = +(A[m, n]) where n < 2;": "+(A[i, j]), j < 3",
-    "O[m: M] = +(A[m, n] : n < 2);": "+(A[i, j]), j < 3",
-    "O[m: M] = +(A[m][n]);": "all indices are in one bracket",
-    "O[m: M] = +(A(m, n));": "an element of a tensor is A[i, j]",
-    "O[m: M] = +(A[m, n // 2]);": "// begins a comment",
-    "O[I: M] = +(A[I, J]);": "indices start with a lower-case letter",
-    "O = mean(A, axis=1);": "arguments have no names",
-    "O = einsum(\"ij->i\", A);": "indices are written out",
-    "O = |A|;": "abs(A)",
-    "O = A × A;": "a product is written *",
-    "O = zeros(M);": "Z[i, j: M, N] = =(0.0)",
-    "O = concat([A, A], 0);": "concat(0, A, B)",
-    "O = sort(A);": "sort(A, axis)",
-    "O = A; }; function (A) -> (O) {": "the program ends at its }",
-}
-TILE_PROGRAMS = {
-    "function (A[M, N]) -> O { O = A; }": "outputs are in parentheses: -> (O)",
-    "function (A[M, N]) { O = A; }": "a program is function (A[N]) -> (O)",
-    "function f(A[M, N]) -> (O) { O = A; }": "a program has no name",
-    "function (A[M: f16]) -> (O) { O = A; }": "element types are not written",
-    "function (A: f32[M]) -> (O) { O = A; }": "element types are not written",
-    "function (float A[M]) -> (O) { O = A; }": "element types are not written",
-}
-# What only shapes and types decide: the statement, further shapes and the hint.
-TILE_BOUND = {
-    "O = reshape(A, -1);": "each is written out",
-    "O = sort(A, -1);": "axes are counted from the first",
-    "O = transpose(A, 0);": "axes[d]",
-    "O = gather(A, A);": "--shape I=4:i32",
-}
-MFG_BLOCKS = {
-    "if input_f32(x, y) > 1.0 { 1.0 } else { 2.0 }": "ifel(condition, this, that)",
-    "if (input_f32(x, y) > 1.0) { 1.0 }": "ifel(condition, this, that)",
-    "if(input_f32(x, y) > 1.0, 1.0, 2.0)": "ifel(condition, this, that)",
-    "input_f32(x, y) > 1.0 ? 1.0 : 2.0": "ifel(condition, this, that)",
-    "return input_f32(x, y)": "the last line of a block is its value",
-    "for i in 0..<3 { i }": "rsum(A..<B)",
-    "v = input_f32(x, y)": "let a = …",
-    "input_f32[x, y]": "T(x, y)",
-    "input_f32(x, y) ** 2.0": "x^2",
-    "pow(input_f32(x, y), 2.0)": "x^e",
-    "sum(input_f32(x, y))": "rsum(begin..<end)",
-    "input_f32(x, y) // bright": "a comment begins with #",
-    "/* bright */ input_f32(x, y)": "a comment begins with #",
-    "sampler(input_f32, x, y)": "let s = sampler<T>(address=.ClampToEdge)",
-    "float32(input_f32(x, y))": "float32 is written f32 here",
-    "lerp(0.0, 1.0, input_f32(x, y))": "mix(a, b, t)",
-    "sum(0..<3) |i| { input_f32(x+i, y) }": "rsum(begin..<end)",
-    "rsum(0..3) |i| { input_f32(x+i, y) }": "0..<3",
-    "rsum(0..<3) { input_f32(x, y) }": "rsum(0..<3) |i| { … }",
-    "ifel(input_f32(x, y), 1.0, 2.0)": "a condition compares",
-    "ifel(x > 1 and y > 1, 1.0, input_f32(x, y))": "a && b",
-    "f32(input_f32.width())": "T.extent(0)",
-    "let (a, b) = input_u8(x, y)": "let [b, g, r, a]",
-    "let mut a = input_f32(x, y)": "`let a = …`, once",
-    "input_u8(x, y).r": "z red",
-    "math.exp(input_f32(x, y))": "functions have no prefix",
-    "input_u8(x, y)": "one component of a tuple t is t.x",
-    "f32(x)": "write @bounds(W, H)",
-}
-MFG_PROGRAMS = {
-    "def result_f32(x, y) { input_f32(x, y) }": "a picture is def result_f32 |x, y| { … }",
-    "def result_f32 |x y| { input_f32(x, y) }": "indices have commas between",
-    "def k = [[1.0, 2.0], [3.0, 4.0]]": "def k by [[…], […]]",
-    "fn f(v) { v*2.0 }": "fn f |v: f32| { v*2.0 }",
-    "@param_i32 r = 5": "@param_i32 r(SLIDER",
-    "@param_i32 r(SLIDER, label='r', min=1, max=9)": "double quotes",
-    "def result_u8 |x, y| { to_ncolor(input_u8(x, y)) }": "to_u8color(c)",
-}
-LIFT_BODIES = {
-    "Map(nbh => nbh[0] + nbh[1]) o Slide(3, 1) $ a": "At(1) $ w",
-    "Map(w => (Reduce(add, 0.0f) $ w) / 3.0f) o Slide(3, 1) $ a": "At(0) $ (…)",
-    "sum(a)": "Reduce(add, 0.0f) $ a",
-    "where(a, a, a)": "condition ? value : other",
-    "Map(Sum) o Slide(3, 1) $ a": "Reduce(add, 0.0f) $ a",
-    "Map(squar) $ a": "did you mean `square`?",
-    "Mapp(square) $ a": "did you mean `Map`?",
-    "Map(v => v ** 2) $ a": "pow(v, e)",
-    "Map(v => v ^ 2) $ a": "pow(v, e)",
-    "Map(lambda v: v + 1) $ a": "v => v + 1",
-    "Map(v -> v + 1) $ a": "v => v + 1",
-    "Map(v => if v > 0 then v else 0) $ a": "condition ? value : other",
-    "Map(v => if (v > 0) v else 0.0f) $ a": "condition ? value : other",
-    "Map(square) o Map(sqrt)": "apply it to an input",
-    "Map(square) a": "a function is applied by $",
-    "Map(square, a)": "Map(f) $ a",
-    "Slide(3) $ a": "Slide(size, step) $ a",
-    "Pad(1, 1) $ a": "Pad(left, right, Clamp) $ a",
-    "Iterate(Map(square), 3) $ a": "Iterate(steps, f) $ a",
-    "Map(Reduce(add, 0)) o Slide(3, 1) $ a": "written 0.0f",
-    "Map(Reduce(+, 0.0f)) o Slide(3, 1) $ a": "add, sub, mult",
-    "Map(Reduce(add, 0.0f)) $ a": "Slide(3, 1)",
-    "Map(p => p.0 + p.1) $ Zip(a, a)": "Get(0) $ p",
-    "Map(w => At(0) $ w + At(1) $ w) o Slide(2, 1) $ a": "(At(0) $ a) + (At(1) $ a)",
-    "a + a": "Map(add) $ Zip(a, b)",
-    "let b = Map(square) $ a in b": "(y => …) $ (…)",
-}
-LIFT_PROGRAMS = {
-    "fun(ArrayType(Float, N), a => a)": "val f = fun(",
-    "val f = fun(a => Map(square) $ a)": "val f = fun(ArrayType(Float, N), a",
-    "val f = fun(ArrayType(Float, N, M), a => a)": "ArrayType(ArrayType(Float, M), N)",
-    "val f = fun(ArrayType(Double, N), a => a)": "numbers are Float",
-    "val f = fun(ArrayType(Float, N), ArrayType(Float, N), a, b => a)": "several are in parentheses",
-}
 
 
 class Hints(unittest.TestCase):
@@ -211,6 +67,18 @@ class Hints(unittest.TestCase):
 
     def test_hints_that_are_taken_are_programs(self):
         """The conditions that the hints propose keep the points that the comparisons mean."""
+        for name, program, expected in NUMPY:
+            with self.subTest(name):
+                self.assertIn(program, self.hint_of("tile", f"function (A[M, N]) -> (O) {{ O = {name}(A); }}\n"))
+                statement = program if "] = " in program else f"O = {program};"
+                text = f"function (A[M, N], I[B], W[K]) -> (O) {{ {statement.replace(LETTER.get(name, 'O') + '[', 'O[', 1)}; }}\n"
+                text = text.replace(";;", ";")
+                with tempfile.TemporaryDirectory() as folder:
+                    path = pathlib.Path(folder) / "program.tile"
+                    path.write_text(text)
+                    done = subprocess.run([TILE, "run", path, "--no-warnings", "--in", "A=iota:3x4", "--in", "I=[2, 0]:i32",
+                                           "--in", "W=zeros:3", "--out", "O=-"], capture_output=True, text=True, timeout=60)
+                self.assertEqual("".join(done.stdout.split()), expected, done.stderr)
         text = "function (A[M, M]) -> (O) { O[s: M] = +(A[s, t]), %s; }\n"
         for condition, expected in (("s - t < M", "[1, 2, 3]"), ("s - t - 1 < M", "[0, 1, 2]")):
             with tempfile.TemporaryDirectory() as folder:

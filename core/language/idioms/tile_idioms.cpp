@@ -28,6 +28,17 @@ constexpr std::string_view kSelect = "write `condition ? value : other`";
 constexpr std::string_view kCast = "write as_float(x, 32), as_int(x, 32), as_uint(x, 8) …";
 constexpr std::string_view kFilled =
     "a tensor of one number is a contraction without reads: Z[i, j: M, N] = =(0.0)";
+constexpr std::string_view kShape = "another shape is reshape(A, M, N), which names every size";
+constexpr std::string_view kRandom =
+    "random numbers are prng_uniform(Seed, M, N), in [0, 1), with an input Seed[]";
+constexpr std::string_view kRolled =
+    "rows are put together from parts: concat(0, slice(A, 0, M - 1, M, 1), slice(A, 0, 0, M - 1, "
+    "1))";
+constexpr std::string_view kRepeated = "shapes are broadcast where statements need it";
+constexpr std::string_view kTriangle =
+    "a triangle is a condition: T[i, j: M, N] = =(A[i, j]), i - j < M";
+constexpr std::string_view kAny = "over an axis that is T[i: M] = >(A[i, j] > 0.0 ? 1 : 0)";
+constexpr std::string_view kLength = "the extent of axis 0 of A is A.0, that of axis 1 A.1";
 constexpr std::string_view kConditions = "conditions follow the contraction: +(A[i, j]), j < 3";
 constexpr std::array kIdioms = {
     Idiom{"sum", kSum},
@@ -60,6 +71,46 @@ constexpr std::array kIdioms = {
     Idiom{"zeros", kFilled},
     Idiom{"ones", kFilled},
     Idiom{"full", kFilled},
+    Idiom{"flip", "backwards along axis 0 is slice(A, 0, M - 1, -1, -1)"},
+    Idiom{"pad", "zeros around are P[i + 1, j + 1: M + 2, N + 2] = =(A[i, j])"},
+    Idiom{"roll", kRolled},
+    Idiom{"topk",
+          "the three largest along axis 1, ascending, are slice(sort(A, 1), 1, N - 3, N, 1)"},
+    Idiom{"stack",
+          "a new axis is a size of 1: concat(0, reshape(A, 1, M, N), reshape(B, 1, M, N))"},
+    Idiom{"vstack", "rows behind rows are concat(0, A, B)"},
+    Idiom{"hstack", "columns behind columns are concat(1, A, B)"},
+    Idiom{"cat", "written concat(axis, A, B)"},
+    Idiom{"concatenate", "written concat(axis, A, B)"},
+    Idiom{"expand_dims", kShape},
+    Idiom{"unsqueeze", kShape},
+    Idiom{"squeeze", kShape},
+    Idiom{"flatten", kShape},
+    Idiom{"view", kShape},
+    Idiom{"permute", "written transpose(A, 1, 0), with every axis once"},
+    Idiom{"swapaxes", "written transpose(A, 1, 0), with every axis once"},
+    Idiom{"take", "rows by number are gather(A, I)"},
+    Idiom{"embedding", "rows by number are gather(A, I)"},
+    Idiom{"norm", "a norm is S[] = +(A[i, j] * A[i, j]); then L = sqrt(S)"},
+    Idiom{"tril", kTriangle},
+    Idiom{"triu", kTriangle},
+    Idiom{"one_hot", "written H[b, k: B, K] = =(I[b] == k ? 1.0 : 0.0)"},
+    Idiom{"any", kAny},
+    Idiom{"all", "over an axis that is T[i: M] = <(A[i, j] > 0.0 ? 1 : 0)"},
+    Idiom{"cross_entropy",
+          "from logits: L = builtin_logsoftmax(X); Loss[] = +(-T[b, k] * L[b, k])"},
+    Idiom{"linear", kProduct},
+    Idiom{"len", kLength},
+    Idiom{"size", kLength},
+    Idiom{"broadcast_to", kRepeated},
+    Idiom{"repeat", kRepeated},
+    Idiom{"tile", kRepeated},
+    Idiom{"random", kRandom},
+    Idiom{"rand", kRandom},
+    Idiom{"randn", kRandom},
+    Idiom{"uniform", kRandom},
+    Idiom{"dropout",
+          "written prng_uniform(Seed, M, N) < 0.5 ? 0.0 : 2.0 * A, with an input Seed[]"},
     Idiom{"eye", "an identity is E[i, j: N, N] = =(i == j ? 1.0 : 0.0)"},
     Idiom{"leaky_relu", "write X > 0 ? X : 0.01 * X"},
     Idiom{"elu", "write X > 0 ? X : expm1(X)"},
@@ -120,14 +171,10 @@ constexpr std::string_view kTransposed =
     "i] "
     "in place of A[i, j]";
 constexpr std::array kMembers = {
-    Idiom{"T", kTransposed},
-    Idiom{"t", kTransposed},
-    Idiom{"mT", kTransposed},
-    Idiom{"transpose", kTransposed},
-    Idiom{"shape", "the extent of axis 0 of A is A.0, that of axis 1 A.1"},
-    Idiom{"astype", kCast},
-    Idiom{"to", kCast},
-    Idiom{"float", kCast},
+    Idiom{"T", kTransposed},  Idiom{"t", kTransposed},
+    Idiom{"mT", kTransposed}, Idiom{"transpose", kTransposed},
+    Idiom{"shape", kLength},  Idiom{"astype", kCast},
+    Idiom{"to", kCast},       Idiom{"float", kCast},
     Idiom{"half", kCast},
 };
 constexpr std::array<std::string_view, 8> kModules = {"np",  "numpy", "torch", "jnp",
@@ -175,6 +222,7 @@ constexpr std::array kWords = {
     Idiom{"for", kLoop},
     Idiom{"while", kLoop},
     Idiom{"if", kSelect},
+    Idiom{"print", "outputs are printed by the command line, --out O=-"},
     Idiom{"return", "the outputs stand in the first line: function (A) -> (O) { O = …; }"},
     Idiom{"let", "a name for a value stands behind the =: O = let v = exp(A) in v / (1 + v)"},
     Idiom{"def", "a program is one function; its statements are NAME = …;"},
