@@ -8,6 +8,7 @@
 #include "core/pipeline/pipeline.h"
 #include "tests/random/agreement/agreement.h"
 #include "tests/support/run_tile.h"
+#include "tests/support/small_integers.h"
 #include "tests/support/step_runner.h"
 
 namespace tile::test {
@@ -38,14 +39,7 @@ Target eager_for_bulk_copies() {
 BoundProgram arranged(const std::string& text, const std::vector<InputType>& types,
                       const Target& target) {
   BoundProgram program = bind_text(text, types);
-  std::vector<HostTensor> inputs;
-  for (const InputType& type : types) {
-    HostTensor t(type.type, type.shape);
-    for (int64_t i = 0; i < t.count(); ++i) {
-      t.set(i, real_scalar(static_cast<double>(i * 7 % 5 - 2), type.type));
-    }
-    inputs.push_back(std::move(t));
-  }
+  std::vector<HostTensor> inputs = small_integers(types);
   Interpretation expected = interpret(program, inputs);
   run_pipeline(program, target, {});
   EXPECT_EQ(interpret(program, inputs).outputs[0].bytes, expected.outputs[0].bytes)

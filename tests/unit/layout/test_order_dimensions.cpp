@@ -4,6 +4,7 @@
 #include "core/interpret/interpret.h"
 #include "core/pipeline/pipeline.h"
 #include "tests/support/run_tile.h"
+#include "tests/support/small_integers.h"
 
 namespace tile::test {
 namespace {
@@ -22,14 +23,7 @@ Target slow() {
 BoundProgram ordered(const std::string& text, const std::vector<InputType>& types,
                      const std::string& skip = "") {
   BoundProgram program = bind_text(text, types);
-  std::vector<HostTensor> inputs;
-  for (const InputType& type : types) {
-    HostTensor t(type.type, type.shape);
-    for (int64_t i = 0; i < t.count(); ++i) {
-      t.set(i, real_scalar(static_cast<double>(i * 7 % 5 - 2), type.type));
-    }
-    inputs.push_back(std::move(t));
-  }
+  std::vector<HostTensor> inputs = small_integers(types);
   Interpretation expected = interpret(program, inputs);
   PipelineOptions options;
   if (!skip.empty()) options.passes.skip = {skip};
