@@ -45,6 +45,8 @@ constexpr std::array kPasses = {
         "makes sums of sums of one form one sum over stacked operands"),
     row("choose-by-conditions", choose_by_conditions, kOptional,
         "makes conditions of cheap pointwise statements choices"),
+    row("drop-conditions", drop_conditions, kOptional,
+        "computes pointwise statements everywhere that are read under their conditions alone"),
     row("inline-pointwise", inline_pointwise, kOptional,
         "computes cheap pointwise statements where they are read"),
     row("unused-producers", eliminate_dead_code, kOptional,

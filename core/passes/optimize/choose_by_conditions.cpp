@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "core/ir/operation_cost.h"
-#include "core/passes/normalize/index_forms.h"
 #include "core/passes/normalize/substitution.h"
+#include "core/passes/optimize/masked_maps.h"
 #include "core/passes/optimize/optimize.h"
 
 namespace tile {
@@ -25,57 +25,6 @@ bool is_cheap(const Body& body) {
     if (is_dear(node.op) || ++operations > kOperations) return false;
   }
   return true;
-}
-
-// The piece over all cells of the result, one point for each, the old box being conditions;
-// nullopt: it does not name cells by its iterators.
-std::optional<Piece> over_all_cells(Piece piece, const Shape& shape) {
-  std::vector<bool> used(piece.iterators.size(), false);
-  for (size_t d = 0; d < shape.size(); ++d) {
-    const Index& index = piece.stores[0].index[d];
-    if (index.affine == constant_affine(0) && shape[d] == 1) continue;
-    size_t u = 0;
-    while (u < used.size() && !(index.affine == iterator_affine(u))) ++u;
-    if (u == used.size() || used[u]) return std::nullopt;
-    used[u] = true;
-    if (piece.box[u] == shape[d]) continue;
-    piece.constraints.push_back({index.affine, 0, piece.box[u], true});
-    piece.box[u] = shape[d];
-  }
-  for (size_t u = 0; u < used.size(); ++u) {
-    if (!used[u] && piece.box[u] != 1) return std::nullopt;
-  }
-  return piece;
-}
-
-// Whether all loads are elements also where the conditions do not hold.
-bool loads_anywhere(const BoundProgram& program, Piece whole) {
-  whole.constraints.clear();
-  IndexForms forms(whole);
-  for (const Access& load : whole.loads) {
-    const Shape& shape = program.tensors[load.tensor].shape;
-    for (size_t d = 0; d < load.index.size(); ++d) {
-      const Index& index = load.index[d];
-      bool plain = index.value < 0 && index.boundary == Boundary::in_range;
-      if (!plain || !forms.within(index.affine, 0, shape[d])) return false;
-    }
-  }
-  return true;
-}
-
-// The statement's piece over all cells if it is such a map.
-std::optional<Piece> masked_map(const BoundProgram& program, const Contraction& c) {
-  if (!c.normalized || c.pieces.size() != 1 || c.fill || c.outputs.size() != 1) return std::nullopt;
-  const Piece& piece = c.pieces[0];
-  const BoundTensor& result = program.tensors[c.outputs[0]];
-  bool points = std::all_of(piece.box.begin(), piece.box.end(), [](int64_t n) { return n > 0; });
-  bool tests = std::all_of(piece.constraints.begin(), piece.constraints.end(),
-                           [](const Constraint& k) { return k.form.is_integral(); });
-  bool maps = points && tests && !piece.constraints.empty() &&
-              result.role == TensorRole::temporary && !result.view_of &&
-              piece.parallel_dims == piece.iterators.size() && is_cheap(piece.body);
-  std::optional<Piece> whole = maps ? over_all_cells(piece, result.shape) : std::nullopt;
-  return whole && loads_anywhere(program, *whole) ? whole : std::nullopt;
 }
 
 void choose(Piece& piece, Span span) {
@@ -104,7 +53,8 @@ void choose(Piece& piece, Span span) {
 void choose_by_conditions(BoundProgram& program, const Target&) {
   for (BoundStatement& statement : program.statements) {
     Contraction* c = std::get_if<Contraction>(&statement);
-    std::optional<Piece> whole = c == nullptr ? std::nullopt : masked_map(program, *c);
+    bool cheap = c != nullptr && !c->pieces.empty() && is_cheap(c->pieces[0].body);
+    std::optional<Piece> whole = cheap ? masked_map(program, *c) : std::nullopt;
     if (!whole) continue;
     choose(*whole, c->span);
     c->pieces[0] = std::move(*whole);

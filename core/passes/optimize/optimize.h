@@ -20,6 +20,9 @@ void stack_sums(BoundProgram& program, const Target& target);
 // Makes the conditions of a cheap pointwise statement a choice between its value and zero, so that
 // it can be computed in the statements that read it.
 void choose_by_conditions(BoundProgram& program, const Target& target);
+// Computes a pointwise statement under a condition everywhere if all that read it do so under that
+// condition.
+void drop_conditions(BoundProgram& program, const Target& target);
 // Substitutes a pointwise producer into the statements that read it where recomputing it costs no
 // more than storing and reading it. Values stay the same bit by bit: the producer's rounding is
 // kept.

@@ -1,0 +1,107 @@
+// E[s, t] = exp(L[s, t] - M[s]) where 0 <= s - t < S, which is read where 0 <= s - t < S alone, is
+// E = exp(L - M): the zeros of the other cells are seen by nobody. Causal attention whose pointwise
+// statements have its condition, too, is then that whose sums have it, which streams take.
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "core/ir/analysis/uses.h"
+#include "core/ir/operation_cost.h"
+#include "core/passes/normalize/index_forms.h"
+#include "core/passes/optimize/masked_maps.h"
+#include "core/passes/optimize/optimize.h"
+
+namespace tile {
+namespace {
+
+// Of its cells, that a statement under a condition computes at least: where it stores them after
+// all, it computes the others for nothing.
+constexpr double kLeastShare = 0.125;
+
+class DroppedConditions {
+ public:
+  explicit DroppedConditions(BoundProgram& program) : program_(program) {}
+
+  void run() {
+    for (BoundStatement& statement : program_.statements) {
+      auto* c = std::get_if<Contraction>(&statement);
+      std::optional<Piece> whole = c == nullptr ? std::nullopt : masked_map(program_, *c);
+      bool drops = whole && computes_anywhere(whole->body) && share(*whole) >= kLeastShare &&
+                   only_read_under(*whole, c->outputs[0]);
+      if (!drops) continue;
+      whole->constraints.clear();
+      c->pieces[0] = std::move(*whole);
+    }
+  }
+
+ private:
+  // Integers may be divided by zero where a condition does not hold.
+  static bool computes_anywhere(const Body& body) {
+    return std::none_of(body.nodes.begin(), body.nodes.end(), [](const Node& n) {
+      bool divides = n.kind == NodeKind::operation && !is_float(n.type) && is_dear(n.op);
+      return n.kind == NodeKind::fold || divides;
+    });
+  }
+
+  // About, of the cells.
+  static double share(const Piece& whole) {
+    Piece all = whole;
+    all.constraints.clear();
+    IndexForms forms(all);
+    double part = 1;
+    for (const Constraint& k : whole.constraints) {
+      FormRange range = forms.range(k.form);
+      Rational reach = range.hi - range.lo;
+      double values = static_cast<double>(reach.num()) / static_cast<double>(reach.den()) + 1;
+      part *= std::min(1.0, static_cast<double>(k.hi - k.lo) / values);
+    }
+    return part;
+  }
+
+  bool only_read_under(const Piece& map, TensorId id) const {
+    if (contains(program_.outputs, id)) return false;
+    for (const BoundTensor& t : program_.tensors) {
+      if (t.view_of == id) return false;
+    }
+    return std::all_of(
+        program_.statements.begin(), program_.statements.end(), [&](const BoundStatement& s) {
+          if (!contains(read_by(s), id)) return true;
+          const auto* c = std::get_if<Contraction>(&s);
+          return c != nullptr && c->normalized && c->fill != id &&
+                 std::all_of(c->pieces.begin(), c->pieces.end(),
+                             [&](const Piece& p) { return reads_under(p, map, id); });
+        });
+  }
+
+  static bool reads_under(const Piece& reader, const Piece& map, TensorId id) {
+    IndexForms forms(reader);
+    for (const Access& load : reader.loads) {
+      if (load.tensor != id) continue;
+      // The map's iterators as forms of the reader's.
+      std::vector<Affine> at(map.iterators.size(), constant_affine(0));
+      for (size_t d = 0; d < load.index.size(); ++d) {
+        if (load.index[d].value >= 0) return false;
+        for (size_t u = 0; u < at.size(); ++u) {
+          bool along = map.stores[0].index[d].affine == iterator_affine(u);
+          if (along) at[u] = load.index[d].affine;
+        }
+      }
+      for (const Constraint& k : map.constraints) {
+        if (!forms.within(substitute(k.form, at), k.lo, k.hi)) return false;
+      }
+    }
+    return true;
+  }
+
+  BoundProgram& program_;
+};
+
+}  // namespace
+
+// Where skipped points may be computed with a zero (rule 4.12), cells that nobody sees would have
+// to be zero all the same: an infinity there would be seen.
+void drop_conditions(BoundProgram& program, const Target& target) {
+  if (!is_gpu(target) || target.strict_skip) DroppedConditions(program).run();
+}
+
+}  // namespace tile
