@@ -21,6 +21,7 @@ constexpr size_t kDimensions = 3;  // of a launch
 constexpr int64_t kMostDeep = 64;  // threads along the outermost of three
 // What neighbouring threads walk along memory before the next row.
 constexpr int64_t kBytesTogether = 256, kTogether = 128;
+constexpr int64_t kLine = 128;          // bytes of the first cache's lines (CUDA guide)
 constexpr int64_t kMostBlocks = 65535;  // along the second and the third dimension
 
 using Extents = std::array<int64_t, kDimensions>;  // outermost first
@@ -28,6 +29,7 @@ using Extents = std::array<int64_t, kDimensions>;  // outermost first
 struct LaunchShape {
   int64_t threads = 1;  // of a block, wanted
   int64_t along = 1;    // of them along the innermost loop, wanted
+  int64_t bytes = 1;    // of neighbours in memory that one of these takes
   int64_t warp = 32;
 };
 
@@ -55,7 +57,11 @@ double quality(const Extents& counts, const Extents& shape, const LaunchShape& l
   double score =
       work / (blocks * full) * std::pow(threads / static_cast<double>(launch.threads), 0.25);
   int64_t inner = shape[kDimensions - 1];
-  if (inner < launch.along && inner < counts[kDimensions - 1]) score *= 0.9;
+  if (inner < launch.along && inner < counts[kDimensions - 1]) {
+    // Half a sector costs as much as a whole one, and a part of a line nearly as much as the line.
+    double used = static_cast<double>(std::min(kLine, inner * launch.bytes)) / kLine;
+    score *= 0.9 * std::pow(used, 0.25);
+  }
   for (; inner > launch.along; inner /= 2) score *= 0.98;
   return score;
 }
@@ -113,7 +119,8 @@ class TiledLaunch {
     int64_t together =
         std::min(kTogether, kBytesTogether / static_cast<int64_t>(byte_size(walk.type)));
     int64_t along = std::clamp<int64_t>(together / walk.elements, 1, warp);
-    shape_ = best_shape(extents_, {threads_for(tasks, target), along, warp});
+    int64_t bytes = walk.elements * static_cast<int64_t>(byte_size(walk.type));
+    shape_ = best_shape(extents_, {threads_for(tasks, target), along, bytes, warp});
   }
 
   Block run() {

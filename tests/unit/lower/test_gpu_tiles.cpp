@@ -80,6 +80,20 @@ TEST(GpuTiles, MostBlocksAreAlongTheFirstDimension) {
   EXPECT_GT(extents.back(), 65535);
 }
 
+// Neighbouring threads take neighbours in memory, even where other shapes fill warps better: eleven
+// threads of 16 bytes read whole lines, one of them half of a sector.
+TEST(GpuTiles, ThreadsBesideEachOtherShareLines) {
+  nest::Block launch = tiled_launch({16, 24, 48, 11}, {8, DType::bf16}, h200_target(),
+                                    [](const std::vector<Expr>&) { return nest::Block(); });
+  int64_t along = 0;
+  for (const nest::Block* inside = &launch; !inside->empty();) {
+    const auto& loop = std::get<nest::For>(inside->front().what);
+    if (loop.kind == nest::LoopKind::thread) along = loop.extent.value();
+    inside = &loop.body;
+  }
+  EXPECT_EQ(along, 11);
+}
+
 // Blocks use their warps whatever the extents.
 TEST(GpuTiles, FewThreadsHaveNoWork) {
   for (const std::vector<int64_t>& counts : std::vector<std::vector<int64_t>>{
