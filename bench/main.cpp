@@ -91,6 +91,9 @@ void add_study(CLI::App& app, Request& request, StudyOptions& options) {
   app.add_option("--scale", options.scale, "of every size; 1 suits two cores of a CPU, 3 a GPU")
       ->check(CLI::Range(0.01, 100.0))
       ->capture_default_str();
+  app.add_option("--multiple", options.multiple, "that every size is; 8 is usual for networks")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
   app.add_option_function<std::string>(
          "--type", [&](const std::string& type) { options.type = *parse_dtype(type); },
          "of all inputs: f32, bf16 or f16")
@@ -98,6 +101,11 @@ void add_study(CLI::App& app, Request& request, StudyOptions& options) {
       ->default_str("f32");
   app.add_flag("--trace", options.trace,
                "write every measured schedule, beside the model's estimate");
+  app.add_option("--again", options.again,
+                 "a file of an earlier study with --trace: what today's model would pick of it")
+      ->check(CLI::ExistingFile);
+  app.add_option("--least", options.least,
+                 "with --again: status 1 where the picks' mean share of the best is below this");
   app.add_option("--seconds", options.seconds, "of measuring schedules, each kernel")
       ->capture_default_str();
 }
@@ -216,7 +224,10 @@ int main_of(int argc, char** argv) {
   if (complete->parsed()) return cli::print_completion(app, table);
   if (manual->parsed()) return cli::print_manual(app, table, examples_of);
   if (steps->parsed()) return command_steps(request, a.file, a.steps);
-  if (study->parsed()) return command_study(request, a.study);
+  if (study->parsed()) {
+    return a.study.again.empty() ? command_study(request, a.study)
+                                 : command_study_again(request, a.study);
+  }
   if (sizes->parsed()) return command_sizes(request, a.sizes);
   if (cliffs->parsed()) return command_cliffs(request, a.from, a.to);
   if (compare->parsed()) return command_compare(a.before, a.after, a.threshold);

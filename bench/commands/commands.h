@@ -51,10 +51,15 @@ struct StudyOptions {
   double seconds = 10;  // of measuring schedules, each kernel
   double race_ms = 200;
   double scale = 1;         // of every size: those of 1 suit two cores of a CPU
+  int64_t multiple = 1;     // that every size is
   DType type = DType::f32;  // of all inputs
   bool trace = false;       // every measured schedule goes into the file, with the model's estimate
+  std::string again;        // a file with such a trace, whose schedules are priced again
+  double least = 0;         // of the picks' mean share of the best, for exit status 0
 };
 int command_study(const Request& request, const StudyOptions& options);
+// What today's model would pick of the schedules that an earlier study measured; no device is used.
+int command_study_again(const Request& request, const StudyOptions& options);
 // Exits 1 if a product takes more than 1.25 times as long with one more row, column or depth, for
 // sizes from `from` to `to`.
 int command_cliffs(const Request& request, int64_t from, int64_t to);

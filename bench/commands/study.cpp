@@ -30,7 +30,6 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t kCompiledTogether = 32;
 constexpr size_t kFinalists = 8;
 constexpr int kFinalRounds = 25;
-constexpr size_t kSpaceLimit = 100000;
 
 double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
@@ -85,7 +84,7 @@ class KernelStudy {
     const Target& target = executable_.engine->target();
     for (auto [ns, at] : screened_) {
       const Schedule& s = space_[at];
-      list.push_back({ns, estimate(s, *launch_.kernel, target), print(s)});
+      list.push_back({ns, estimate(s, *launch_.kernel, target), one_line(s)});
     }
     return list;
   }
@@ -94,7 +93,7 @@ class KernelStudy {
   // Every schedule of the space, the best by the model first, while there is time.
   void screen() {
     auto start = Clock::now();
-    space_ = whole_space(*launch_.kernel, executable_.engine->target(), kSpaceLimit);
+    space_ = whole_space(*launch_.kernel, executable_.engine->target(), kStudiedSpace);
     double best = std::numeric_limits<double>::infinity();
     for (size_t at = 0; at < space_.size(); at += kCompiledTogether) {
       double spent = milliseconds_since(start) / 1e3;
@@ -159,20 +158,10 @@ class KernelStudy {
   std::vector<std::pair<double, size_t>> screened_;  // nanoseconds, place in the space
 };
 
-std::shared_ptr<const Executable> compiled(const std::shared_ptr<Engine>& engine,
-                                           const StudyCase& c, DType type) {
-  auto source = std::make_shared<Source>(Source{"study", c.text});
-  LoadedProgram program(engine, std::make_shared<Program>(parse(Language::tile, source)));
-  std::vector<InputLayout> layouts;
-  for (const Shape& shape : c.shapes) layouts.push_back({{type, shape}, {}});
-  std::shared_ptr<const Executable> e = program.executable(layouts);
-  return e->restored ? compile_stages(*e) : e;
-}
-
 // The sums over a program's kernels.
 Json studied(const std::shared_ptr<Engine>& engine, const StudyCase& c, const StudyOptions& options,
              Progress& progress) {
-  std::shared_ptr<const Executable> e = compiled(engine, c, options.type);
+  std::shared_ptr<const Executable> e = study_executable(engine, c, options.type);
   double first = 0, tuned = 0, best = 0, beside = 0, again = 0, race_ms = 0;
   Json entry, kernels = Json::array();
   for (const Launch& launch : e->launches) {
@@ -197,9 +186,9 @@ Json studied(const std::shared_ptr<Engine>& engine, const StudyCase& c, const St
                        {"race_compiled", o.race.compiled},
                        {"race_compiling_ms", o.race.compiling_ns / 1e6},
                        {"race_running_ms", o.race.running_ns / 1e6},
-                       {"best", print(o.best_schedule)},
-                       {"analytic", print(o.first_schedule)},
-                       {"tuned", print(o.tuned_schedule)}});
+                       {"best", one_line(o.best_schedule)},
+                       {"analytic", one_line(o.first_schedule)},
+                       {"tuned", one_line(o.tuned_schedule)}});
     if (options.trace) kernels.back()["trace"] = study.trace();
   }
   entry["name"] = c.name;
@@ -244,6 +233,7 @@ class StudyFile {
     context_ = {{"device", device},
                 {"seed", options.seed},
                 {"scale", options.scale},
+                {"multiple", options.multiple},
                 {"type", std::string(to_string(options.type))}};
     if (!request.resume || path_ == "-" || !std::filesystem::exists(path_)) return;
     Json before = Json::parse(cli::read_text(path_), nullptr, false);
@@ -330,7 +320,7 @@ int command_study(const Request& request, const StudyOptions& options) {
   std::shared_ptr<Engine> engine = cli::make_engine(request.engine);
   Progress progress;
   StudyFile file(request, engine->device(), options);
-  StudyCases cases(options.seed, options.scale);
+  StudyCases cases(options.seed, options.scale, options.multiple);
   for (size_t i = 0; i < options.shapes; ++i) {
     StudyCase c = cases.next(i);
     if (c.name.find(request.filter) == std::string::npos) continue;

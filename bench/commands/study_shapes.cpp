@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <sstream>
+
+#include "core/support/checked.h"
 
 namespace tile::bench {
 namespace {
@@ -120,7 +123,8 @@ const std::vector<StudyClass>& classes() {
 
 int64_t StudyCases::size(double low, double high) {
   std::uniform_real_distribution<double> part(std::log(low), std::log(high));
-  return std::max<int64_t>(1, std::llround(scale_ * std::exp(part(random_))));
+  int64_t drawn = std::max<int64_t>(1, std::llround(scale_ * std::exp(part(random_))));
+  return ceil_div(drawn, multiple_) * multiple_;
 }
 
 StudyCase StudyCases::next(size_t number) {
@@ -133,6 +137,23 @@ StudyCase StudyCases::next(size_t number) {
     }
   }
   return drawn;
+}
+
+std::shared_ptr<const Executable> study_executable(const std::shared_ptr<Engine>& engine,
+                                                   const StudyCase& c, DType type) {
+  auto source = std::make_shared<Source>(Source{"study", c.text});
+  LoadedProgram program(engine, std::make_shared<Program>(parse(Language::tile, source)));
+  std::vector<InputLayout> layouts;
+  for (const Shape& shape : c.shapes) layouts.push_back({{type, shape}, {}});
+  std::shared_ptr<const Executable> e = program.executable(layouts);
+  return e->restored ? compile_stages(*e) : e;
+}
+
+std::string one_line(const Schedule& schedule) {
+  std::istringstream words(print(schedule));
+  std::string line, word;
+  while (words >> word) line += (line.empty() ? "" : " ") + word;
+  return line;
 }
 
 }  // namespace tile::bench

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "core/ir/bound.h"
+#include "runtime/engine/engine.h"
+#include "runtime/engine/executable.h"
 
 namespace tile::bench {
 
@@ -20,8 +22,10 @@ struct StudyCase {
 // The same cases for the same seed and scale; the classes come in turns.
 class StudyCases {
  public:
-  // Sizes are drawn for a CPU of two cores, and are `scale` times as large.
-  StudyCases(uint32_t seed, double scale) : random_(seed), scale_(scale) {}
+  // Sizes are drawn for a CPU of two cores, and are `scale` times as large, then rounded up to a
+  // multiple.
+  StudyCases(uint32_t seed, double scale, int64_t multiple)
+      : random_(seed), scale_(scale), multiple_(multiple) {}
   StudyCase next(size_t number);
 
  private:
@@ -29,6 +33,16 @@ class StudyCases {
   int64_t size(double low, double high);
   std::mt19937 random_;
   double scale_;
+  int64_t multiple_;
 };
+
+// The case compiled, with all stages.
+std::shared_ptr<const Executable> study_executable(const std::shared_ptr<Engine>& engine,
+                                                   const StudyCase& c, DType type);
+
+// Of a kernel's schedules, how many are looked at.
+constexpr size_t kStudiedSpace = 100000;
+// A schedule's text without line breaks, by which a file names it.
+std::string one_line(const Schedule& schedule);
 
 }  // namespace tile::bench

@@ -39,8 +39,17 @@ struct Issue {
 };
 Issue issue_ns(const Threads& threads, const Work& work, const Target& t, CostTerm* bounds);
 
+// Whether a reduction and a parallel dimension move one index together.
+bool sums_windows(const Piece& piece);
+
 // A piece by loops.
 double loops_ns(const PieceSchedule& s, const Piece& piece, const Kernel& kernel,
                 const Target& target, CostTerm* into);
+// A reduction by lanes of blocks.
+double reduction_ns(const GpuReduction& g, const Piece& piece, const Kernel& kernel,
+                    const Target& target, CostTerm* into);
+// A product by tiles in shared memory and registers.
+double simt_gemm_ns(const SimtGemm& g, const Piece& piece, const Contraction& c,
+                    const Kernel& kernel, const Target& target, CostTerm* into);
 
 }  // namespace tile::gpu

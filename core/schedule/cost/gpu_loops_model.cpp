@@ -13,23 +13,13 @@ namespace {
 constexpr double kFewTerms = 32;       // [H200] of a sum that its accesses bound
 constexpr double kCacheBeside = 0.05;  // of the first cache's time, what nothing hides
 constexpr double kWrittenOut = 8;      // positions of a thread whose reads are under way
-// Of the time that waves wait, what comes on top of the memory's where windows are summed: their
-// reads come from caches, at other times than the memory's. [H200] depthwise convolutions
-constexpr double kWaitsBeside = 0.5;
-
-// Whether a reduction and a parallel dimension move one index together.
-bool sums_windows(const Piece& piece) {
-  return std::any_of(piece.loads.begin(), piece.loads.end(), [&](const Access& a) {
-    return std::any_of(a.index.begin(), a.index.end(), [&](const Index& index) {
-      bool cell = false, tap = false;
-      for (size_t u = 0; u < piece.box.size(); ++u) {
-        if (index.affine.coefficient(u).is_zero()) continue;
-        (u < piece.parallel_dims ? cell : tap) = true;
-      }
-      return cell && tap;
-    });
-  });
-}
+// [H200] Windows, of depthwise convolutions and pooling: fitted to the schedules that three studies
+// measured (bench/studies), whose parts add up. Shares of instructions, memory and first cache;
+// nanoseconds of threads that wait, and the share of a read that they wait for; at borders threads
+// test one tap after the other.
+constexpr double kWindowIssue = 0.35, kWindowMemory = 0.86, kWindowCache = 0.32;
+constexpr double kWindowWait = 530, kReadShare = 0.125, kBoundedReads = 2;
+constexpr double kBorderTap = 290, kBorderRead = 60, kWindowStart = 800;
 
 // The part of the register tiles that are at an end of a dimension whose conditions name taps:
 // their threads test each point, one tap after the other.
@@ -54,6 +44,34 @@ double border_share(const PieceSchedule& s, const Piece& piece) {
   return 1 - inside;
 }
 
+// Whether a condition names a tap.
+bool has_borders(const Piece& piece) {
+  return std::any_of(piece.constraints.begin(), piece.constraints.end(), [&](const Constraint& c) {
+    for (size_t u = piece.parallel_dims; u < piece.box.size(); ++u) {
+      if (!c.form.coefficient(u).is_zero()) return true;
+    }
+    return false;
+  });
+}
+
+// What sums of windows take, one after the other.
+struct WindowParts {
+  double memory = 0, instructions = 0, cached = 0, waits = 0, borders = 0;
+
+  double ns(double launch, CostTerm* into) const {
+    double start = launch + kWindowStart;
+    if (into != nullptr) {
+      into->add("memory", memory);
+      into->add("instructions", instructions);
+      into->add("the first cache", cached);
+      into->add("waves of threads that wait", waits);
+      into->add_if("taps tested at borders", borders);
+      into->add("launch", start);
+    }
+    return memory + instructions + cached + waits + borders + start;
+  }
+};
+
 // Nanoseconds of what all warps ask of the first cache, a line for each clock of a multiprocessor.
 double first_cache_ns(const ThreadReads& reads, double threads, double turns, const Target& t) {
   double lines = turns * reads.read_lines + reads.stored_lines;
@@ -62,6 +80,19 @@ double first_cache_ns(const ThreadReads& reads, double threads, double turns, co
 }
 
 }  // namespace
+
+bool sums_windows(const Piece& piece) {
+  return std::any_of(piece.loads.begin(), piece.loads.end(), [&](const Access& a) {
+    return std::any_of(a.index.begin(), a.index.end(), [&](const Index& index) {
+      bool cell = false, tap = false;
+      for (size_t u = 0; u < piece.box.size(); ++u) {
+        if (index.affine.coefficient(u).is_zero()) continue;
+        (u < piece.parallel_dims ? cell : tap) = true;
+      }
+      return cell && tap;
+    });
+  });
+}
 
 double loops_ns(const PieceSchedule& s, const Piece& piece, const Kernel& kernel,
                 const Target& target, CostTerm* into) {
@@ -83,13 +114,25 @@ double loops_ns(const PieceSchedule& s, const Piece& piece, const Kernel& kernel
   work.operations -= kLoadInstructions * (reads.each - reads.distinct) / reads.positions;
   double each = cells_each * work.terms / together;
   double waits = each / (kInFlight * std::min(reads.positions, kWrittenOut));
+  double border = reads.positions > 1 ? border_share(s, piece) : 0;
   if (reads.positions > 1) {
-    double border = border_share(s, piece);
     waits = (1 - border) * waits + border * std::max(waits, work.terms);
   }
   CostTerm bounds;
   Issue issue = issue_ns({threads, each, waits}, work, target, into == nullptr ? nullptr : &bounds);
-  double beside = sums_windows(piece) ? kWaitsBeside * issue.latency : 0;
+  if (sums_windows(piece)) {
+    double turns = cells_each * work.terms / (reads.vector * reads.positions);
+    WindowParts parts;
+    parts.memory = kWindowMemory * dram_ns(traffic(piece, kernel, parallel_dims, work), target);
+    parts.instructions = kWindowIssue * issue.instructions;
+    parts.cached = kWindowCache * first_cache_ns(reads, threads, turns, target);
+    bool bounded = reads.positions == 1 && has_borders(piece);
+    double all = target.gpu.multiprocessors * double{1.0 * target.gpu.threads_per_multiprocessor};
+    parts.waits = std::max(1.0, threads / all) * kWindowWait *
+                  (1 + kReadShare * (bounded ? kBoundedReads * each : waits));
+    if (border > 0) parts.borders = kBorderTap * work.terms + kBorderRead * each;
+    return parts.ns(target.gpu.launch_ns, into);
+  }
   double size = piece.stores.empty() ? 4 : element_bytes(piece.stores[0], kernel);
   double together_bytes = reads.vector * size;
   double turns = cells_each * work.terms / reads.vector;
@@ -106,11 +149,9 @@ double loops_ns(const PieceSchedule& s, const Piece& piece, const Kernel& kernel
     bounds.add("the first cache", cached);
     add_bounds(*into, std::move(bounds), 1);
     into->add("the first cache, beside", kCacheBeside * cached);
-    into->add_if("waves of threads that wait, beside", beside);
     into->add("launch", target.gpu.launch_ns);
   }
-  return std::max({issue.slowest(), memory, cached}) + kCacheBeside * cached + beside +
-         target.gpu.launch_ns;
+  return std::max({issue.slowest(), memory, cached}) + kCacheBeside * cached + target.gpu.launch_ns;
 }
 
 }  // namespace tile::gpu

@@ -108,10 +108,10 @@ TEST(EstimateTerms, PartsMakeTheWholeOnGpus) {
       expect_terms(kernel, target, seed += 100, names);
     }
   }
-  expect_names(names, {"instructions", "memory", "launch", "multiply-adds and barriers",
-                       "waves of steps that wait", "multiplying tiles", "finishing tiles",
-                       "combining blocks in a second launch", "waves of blocks",
-                       "sums that wait for loads", "combining lanes"});
+  expect_names(names,
+               {"instructions", "memory", "launch", "steps that wait", "storing cells",
+                "multiplying tiles", "finishing tiles", "combining blocks in a second launch",
+                "waves of blocks", "threads that wait for loads", "combining lanes"});
 }
 
 TEST(EstimateTerms, OfRandomPrograms) {
