@@ -90,15 +90,23 @@ std::vector<PrepackedCopy> without_code(const Executable& e, std::vector<Prepack
   return copies;
 }
 
+// What all launches of an executable are made with.
+struct LaunchParts {
+  const PassOptions& passes;
+  const Strides& strides;  // strides_of() the executable: looked for once, as it may have thousands
+  KnownLaunches& known;
+};
+
 nest::Nest lowered(const Executable& e, const Kernel& kernel, const Schedule& schedule,
-                   const PassOptions& passes) {
+                   const PassOptions& passes, const Strides& strides) {
   const Target& target = e.engine->target();
-  return lowered_by(e, passes, [&] { return lower(kernel, schedule, target, strides_of(e)); });
+  return lowered_by(e, passes, [&] { return lower(kernel, schedule, target, strides); });
 }
 std::vector<PrepackedCopy> copies_for(const Executable& e, const Kernel& kernel,
-                                      const Schedule& schedule, const PassOptions& passes) {
+                                      const Schedule& schedule, const PassOptions& passes,
+                                      const Strides& strides) {
   const Target& target = e.engine->target();
-  return without_code(e, prepackings(kernel, schedule, target, strides_of(e)), passes);
+  return without_code(e, prepackings(kernel, schedule, target, strides), passes);
 }
 
 ClassForm class_form(const Executable& e, const ClassKernel& kernel, const Schedule& schedule,
@@ -118,9 +126,10 @@ size_t memory_of(const ClassForm& form) {
 
 // The kernel's schedule; with the kernel of its class where that is to run.
 ClassProgram::Found choose_schedule(const Executable& e, const Kernel& kernel, const StepAt& at,
-                                    Launch& launch) {
+                                    const Strides& strides, Launch& launch) {
   if (take_tuned(*e.engine, kernel, launch)) return {};
-  ClassProgram::Found of = at.found != nullptr ? *at.found : class_of(e, kernel, at.number);
+  ClassProgram::Found of =
+      at.found != nullptr ? *at.found : class_of(e, kernel, strides, at.number);
   std::optional<Schedule> shared = of.step ? schedule_of(*e.engine, *of.step) : std::nullopt;
   if (of.step && !shared) of = {nullptr, 0, "no schedule that serves all sizes"};
   launch.schedule = shared ? std::move(*shared) : own_schedule(e, kernel);
@@ -151,49 +160,49 @@ void take_class(const Executable& e, const ClassStep& of, Launch& launch,
   }
 }
 
-Launch launch_of(Executable& e, Kernel given, const StepAt& at, const PassOptions& passes,
-                 KnownLaunches& known) {
+Launch launch_of(Executable& e, Kernel given, const StepAt& at, const LaunchParts& with) {
+  const PassOptions& passes = with.passes;
   Launch launch;
   const Kernel& kernel = launch.kernel.emplace(std::move(given));
   launch.arguments = arguments_of(kernel);
   launch.begins = argument_begins(kernel);
-  std::string text = known.text_of(e, kernel);
-  if (known.take(text, launch)) return launch;
+  std::string text = with.known.text_of(kernel, with.strides);
+  if (with.known.take(text, launch)) return launch;
   ClassProgram::Found of_class;
   run_pass(
-      kChooseSchedule, passes, [&] { of_class = choose_schedule(e, kernel, at, launch); },
+      kChooseSchedule, passes,
+      [&] { of_class = choose_schedule(e, kernel, at, with.strides, launch); },
       [&] { return "# " + kernel.name + "\n" + print(launch.schedule); });
   if (of_class.step) {
     take_class(e, *of_class.step, launch, passes);
     launch.parameters = {of_class.extent};
     return launch;
   }
-  launch.nest = lowered(e, kernel, launch.schedule, passes);
-  launch.prepared = copies_for(e, kernel, launch.schedule, passes);
-  known.keep(text, e, launch);
+  launch.nest = lowered(e, kernel, launch.schedule, passes, with.strides);
+  launch.prepared = copies_for(e, kernel, launch.schedule, passes, with.strides);
+  with.known.keep(text, e, launch);
   return launch;
 }
-Launch launch_of(Executable&, const Sort& sort, const StepAt&, const PassOptions&, KnownLaunches&) {
+Launch launch_of(Executable&, const Sort& sort, const StepAt&, const LaunchParts&) {
   Launch launch;
   launch.sort = sort;
   launch.arguments = {sort.source, sort.result};
   return launch;
 }
-Launch launch_of(Executable& e, const Scatter& scatter, const StepAt&, const PassOptions& passes,
-                 KnownLaunches&) {
+Launch launch_of(Executable& e, const Scatter& scatter, const StepAt&, const LaunchParts& with) {
   const Target& target = e.engine->target();
   Launch launch;
-  launch.nest = lowered_by(
-      e, passes, [&] { return lower_scatter(scatter, e.program.tensors, target, strides_of(e)); });
+  launch.nest = lowered_by(e, with.passes, [&] {
+    return lower_scatter(scatter, e.program.tensors, target, with.strides);
+  });
   launch.arguments = {scatter.updates, scatter.indices, scatter.result};
   return launch;
 }
 
 // The step is a program by itself: its kernels know nothing of the loop.
-Launch launch_of(Executable& e, const BoundRepeat& repeat, const StepAt&, const PassOptions& passes,
-                 KnownLaunches&) {
+Launch launch_of(Executable& e, const BoundRepeat& repeat, const StepAt&, const LaunchParts& with) {
   Launch launch;
-  launch.loop = compiled_loop(e, repeat, passes);
+  launch.loop = compiled_loop(e, repeat, with.passes);
   launch.arguments = repeat.operands;
   launch.arguments.push_back(repeat.result);
   return launch;
@@ -202,7 +211,7 @@ Launch launch_of(Executable& e, const BoundRepeat& repeat, const StepAt&, const 
 }  // namespace
 
 nest::Nest lowered(const Executable& e, const Kernel& kernel, const Schedule& schedule) {
-  return lowered(e, kernel, schedule, pass_options(*e.engine));
+  return lowered(e, kernel, schedule, pass_options(*e.engine), strides_of(e));
 }
 nest::Nest lowered(const Executable& e, const Kernel& kernel, const SharedForm& form) {
   const Target& target = e.engine->target();
@@ -211,7 +220,7 @@ nest::Nest lowered(const Executable& e, const Kernel& kernel, const SharedForm& 
 }
 std::vector<PrepackedCopy> copies_for(const Executable& e, const Kernel& kernel,
                                       const Schedule& schedule) {
-  return copies_for(e, kernel, schedule, pass_options(*e.engine));
+  return copies_for(e, kernel, schedule, pass_options(*e.engine), strides_of(e));
 }
 
 void take_constants(const Engine& engine, const std::vector<InputLayout>& inputs,
@@ -262,11 +271,12 @@ void make_launches(Executable& e, PassObserver* observer) {
   SizedSteps sized = steps_of_sizes(e, passes);
   drop_unfit_output_strides(e);
   KnownLaunches known(e, passes);
+  const Strides strides = strides_of(e);
   for (Step& step : sized.steps) {
     Span where = place_of(step);
     checkpoint_at(where);
     StepAt at = sized.at(e.launches.size());
-    auto launch = [&](auto& s) { return launch_of(e, std::move(s), at, passes, known); };
+    auto launch = [&](auto& s) { return launch_of(e, std::move(s), at, {passes, strides, known}); };
     e.launches.push_back(std::visit(launch, step));
     e.launches.back().where = where;
   }

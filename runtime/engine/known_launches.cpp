@@ -6,7 +6,6 @@
 #include "core/schedule/space/remembered_schedules.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/inspect/gdb.h"
-#include "runtime/engine/launch/input_strides.h"
 
 namespace tile {
 
@@ -15,9 +14,8 @@ KnownLaunches::KnownLaunches(const Executable& e, const PassOptions& passes)
     : remembers_(e.program.statements.size() >= RememberedSchedules::kRepeatsParts && !e.sizes &&
                  (passes.observer == nullptr || e.pass_times) && !gdb::is_on()) {}
 
-std::string KnownLaunches::text_of(const Executable& e, const Kernel& kernel) const {
+std::string KnownLaunches::text_of(const Kernel& kernel, const Strides& strides) const {
   if (!remembers_) return {};
-  Strides strides = strides_of(e);
   auto dense = [&](TensorId id) { return !strides.contains(id) || strides[id].empty(); };
   bool all = std::all_of(kernel.reads.begin(), kernel.reads.end(), dense) &&
              std::all_of(kernel.writes.begin(), kernel.writes.end(), dense);

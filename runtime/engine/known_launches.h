@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "core/kernel/argument_layout.h"
 #include "core/support/pass.h"
 #include "runtime/engine/executable.h"
 
@@ -18,7 +19,8 @@ class KnownLaunches {
   KnownLaunches(const Executable& executable, const PassOptions& passes);
 
   // What the launches of equal kernels have in common, by name; empty: nothing is known of it.
-  std::string text_of(const Executable& executable, const Kernel& kernel) const;
+  // `strides`: strides_of() the executable.
+  std::string text_of(const Kernel& kernel, const Strides& strides) const;
   // Gives the launch, which has its kernel, the schedule and the nest of the one on record. Names
   // of tensors in the nest are the kernel's own.
   bool take(const std::string& text, Launch& launch) const;

@@ -77,8 +77,8 @@ ClassProgram class_program(const Engine& engine, const Program& program, const S
                        pass_options(engine));
 }
 
-ClassProgram::Found class_of(const Executable& e, const Kernel& kernel, size_t number) {
-  Strides strides = strides_of(e);
+ClassProgram::Found class_of(const Executable& e, const Kernel& kernel, const Strides& strides,
+                             size_t number) {
   bool dense = std::all_of(kernel.reads.begin(), kernel.reads.end(),
                            [&](TensorId id) { return strides[id].empty(); });
   if (e.own_code) return {};

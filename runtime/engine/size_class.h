@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/kernel/argument_layout.h"
 #include "core/pipeline/class_program.h"
 #include "runtime/engine/executable.h"
 
@@ -27,8 +28,10 @@ std::optional<SizeClass> size_class_of(const std::vector<InputLayout>& first,
 ClassProgram class_program(const Engine& engine, const Program& program, const SizeClass& sizes);
 
 // The class that a kernel of the executable, its step number `number`, is in; or why there is none,
-// in words, where something is known of the program's sizes.
-ClassProgram::Found class_of(const Executable& executable, const Kernel& kernel, size_t number);
+// in words, where something is known of the program's sizes. `strides`: strides_of() the
+// executable.
+ClassProgram::Found class_of(const Executable& executable, const Kernel& kernel,
+                             const Strides& strides, size_t number);
 // A step's number, and its class where that is known.
 struct StepAt {
   size_t number = 0;
