@@ -36,21 +36,6 @@ bool read_in_row(const KernelStage& maker, const Kernel& kernel, const StageRead
 
 }  // namespace
 
-// Who reads what, and what is viewed or an output: programs may have tens of thousands of each.
-Completion::Completion(const BoundProgram& program) {
-  for (const BoundTensor& t : program.tensors) {
-    if (t.view_of) kept_.insert(*t.view_of);
-  }
-  kept_.insert(program.outputs.begin(), program.outputs.end());
-  for (const BoundStatement& s : program.statements) {
-    checkpoint();
-    for (TensorId id : read_by(s)) {
-      std::vector<const BoundStatement*>& all = readers_[id];
-      if (all.empty() || all.back() != &s) all.push_back(&s);
-    }
-  }
-}
-
 bool Completion::read_inside(const BoundStatement& reader, const Kernel& kernel) const {
   std::vector<TensorId> writes = written_by(reader);
   return std::all_of(writes.begin(), writes.end(), [&](TensorId w) {
@@ -64,16 +49,16 @@ bool Completion::read_inside(const BoundStatement& reader, const Kernel& kernel)
 
 bool Completion::needed_outside(TensorId id, const Kernel& kernel,
                                 const std::vector<std::vector<TensorId>>& reads) const {
-  if (kept_.contains(id)) return true;
+  if (!uses_.is_inner(id)) return true;
   bool read_here = std::any_of(reads.begin(), reads.end(),
                                [&](const auto& of_stage) { return contains(of_stage, id); });
   if (!read_here) return true;
-  auto readers = readers_.find(id);
-  if (readers == readers_.end()) return false;
-  return std::any_of(readers->second.begin(), readers->second.end(), [&](const BoundStatement* s) {
-    std::vector<TensorId> writes = written_by(*s);
+  const std::vector<size_t>& readers = uses_.readers(id);
+  return std::any_of(readers.begin(), readers.end(), [&](size_t i) {
+    const BoundStatement& reader = program_.statements[i];
+    std::vector<TensorId> writes = written_by(reader);
     if (std::all_of(writes.begin(), writes.end(), [&](TensorId w) { return gone.contains(w); })) {
-      return !read_inside(*s, kernel);
+      return !read_inside(reader, kernel);
     }
     // A stage may make the results of several statements that were joined.
     return std::none_of(kernel.stages.begin(), kernel.stages.end(), [&](const auto& stage) {

@@ -3,11 +3,10 @@
 #pragma once
 
 #include <functional>
-#include <map>
-#include <set>
 #include <vector>
 
 #include "core/fusion/group.h"
+#include "core/ir/analysis/statement_uses.h"
 #include "core/ir/bound.h"
 
 namespace tile::fusion {
@@ -16,7 +15,7 @@ namespace tile::fusion {
 // outside of a kernel know is found once, as programs may have tens of thousands of statements.
 class Completion {
  public:
-  explicit Completion(const BoundProgram& program);
+  explicit Completion(const BoundProgram& program) : program_(program), uses_(program) {}
 
   // Where each stage's result is needed outside its own kernel, and the kernel's arguments.
   void complete(Kernel& kernel) const;
@@ -29,8 +28,8 @@ class Completion {
   bool needed_outside(TensorId id, const Kernel& kernel,
                       const std::vector<std::vector<TensorId>>& reads) const;
 
-  std::map<TensorId, std::vector<const BoundStatement*>> readers_;
-  std::set<TensorId> kept_;  // views of them or the program's caller need them
+  const BoundProgram& program_;
+  const StatementUses uses_;
 };
 
 // What the rows share.

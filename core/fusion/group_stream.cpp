@@ -4,12 +4,14 @@
 // of what is made of them without a maximum, as gradients of attention are.
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "core/fusion/group.h"
 #include "core/fusion/step_order.h"
 #include "core/fusion/stream_parts.h"
 #include "core/fusion/stream_regions.h"
+#include "core/ir/analysis/statement_uses.h"
 #include "core/ir/analysis/uses.h"
 #include "core/kernel/rows.h"
 #include "core/schedule/cost/row_model.h"
@@ -49,6 +51,7 @@ class StreamFusion {
   StreamFusion(std::vector<Step> steps, const BoundProgram& program, const Target& target,
                const std::function<void(Kernel&)>& finish, GoneTensors& gone, bool always)
       : program_(program),
+        seen_(seen_outside(program)),
         target_(target),
         finish_(finish),
         gone_(gone),
@@ -57,7 +60,7 @@ class StreamFusion {
 
   std::vector<Step> run() {
     for (size_t i = 0; i < steps_.size(); ++i) {
-      std::optional<stream::Parts> parts = stream::find_parts(steps_.list(), program_, i);
+      std::optional<stream::Parts> parts = stream::find_parts(steps_.list(), program_, seen_, i);
       if (parts) fuse(*parts);
     }
     fuse_regions();
@@ -150,9 +153,7 @@ class StreamFusion {
     return !kept;
   }
   bool is_read_outside(TensorId id, const std::vector<size_t>& list) const {
-    bool kept = contains(program_.outputs, id) ||
-                std::any_of(program_.tensors.begin(), program_.tensors.end(),
-                            [&](const BoundTensor& t) { return t.view_of == id; });
+    bool kept = seen_.contains(id);
     for (size_t i = 0; i < steps_.size() && !kept; ++i) {
       bool inside = std::find(list.begin(), list.end(), i) != list.end();
       kept = steps_[i] && !inside && contains(steps_.use(i, program_).reads, id);
@@ -194,6 +195,7 @@ class StreamFusion {
   }
 
   const BoundProgram& program_;
+  const std::set<TensorId> seen_;
   const Target& target_;
   const std::function<void(Kernel&)>& finish_;
   GoneTensors& gone_;

@@ -15,8 +15,9 @@ namespace {
 
 class PartsFinder {
  public:
-  PartsFinder(const std::vector<std::optional<Step>>& steps, const BoundProgram& program)
-      : steps_(steps), program_(program) {}
+  PartsFinder(const std::vector<std::optional<Step>>& steps, const BoundProgram& program,
+              const std::set<TensorId>& seen)
+      : steps_(steps), program_(program), seen_(seen) {}
 
   std::optional<Parts> at(size_t exponential) const {
     const Kernel* e = kernel(exponential);
@@ -122,18 +123,11 @@ class PartsFinder {
     }
     return list;
   }
-  // Read by other statements of the program only.
-  bool is_inner(TensorId id) const {
-    bool output = contains(program_.outputs, id);
-    return !output && std::none_of(program_.tensors.begin(), program_.tensors.end(),
-                                   [&](const BoundTensor& t) { return t.view_of == id; });
-  }
-
   bool find_sums(const Kernel& e, Parts& parts) const {
     std::map<TensorId, std::vector<IteratorId>> dims = result_dimensions(e);
     for (const KernelStage& stage : e.stages) {
       TensorId weight = stage.contraction.outputs[0];
-      if (!is_inner(weight)) return false;
+      if (seen_.contains(weight)) return false;
       for (size_t reader : readers(weight, parts.exponential)) {
         if (!add_reader(reader, weight, dims.at(weight), e, parts)) return false;
       }
@@ -182,7 +176,7 @@ class PartsFinder {
       return true;
     }
     std::optional<Multiple> multiple = multiple_of(c, weight);
-    if (!multiple || k->stages.size() != 1 || !is_inner(c.outputs[0])) return false;
+    if (!multiple || k->stages.size() != 1 || seen_.contains(c.outputs[0])) return false;
     parts.multiples.push_back(reader);
     // The multiple's iterators.
     IdVector<IteratorId, IteratorId> at = composed(dims, multiple->of, iterators);
@@ -206,6 +200,7 @@ class PartsFinder {
 
   const std::vector<std::optional<Step>>& steps_;
   const BoundProgram& program_;
+  const std::set<TensorId>& seen_;
 };
 
 }  // namespace
@@ -236,8 +231,9 @@ std::map<TensorId, std::vector<IteratorId>> result_dimensions(const Kernel& kern
 }
 
 std::optional<Parts> find_parts(const std::vector<std::optional<Step>>& steps,
-                                const BoundProgram& program, size_t exponential) {
-  return PartsFinder(steps, program).at(exponential);
+                                const BoundProgram& program, const std::set<TensorId>& seen,
+                                size_t exponential) {
+  return PartsFinder(steps, program, seen).at(exponential);
 }
 
 }  // namespace tile::stream

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "core/kernel/forms/stream_pattern.h"
@@ -33,9 +34,10 @@ struct Parts {
 };
 
 // The parts of a streamed kernel whose exponential is step `exponential`; nothing where it has
-// none. Steps that are gone are empty.
+// none. Steps that are gone are empty. `seen`: seen_outside() of the program.
 std::optional<Parts> find_parts(const std::vector<std::optional<Step>>& steps,
-                                const BoundProgram& program, size_t exponential);
+                                const BoundProgram& program, const std::set<TensorId>& seen,
+                                size_t exponential);
 
 // The kernel that the parts make; nothing where one has no such axis or row. Terms that have
 // conditions are made without them where the maximum and the sums have these too: the kernel then

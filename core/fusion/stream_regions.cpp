@@ -333,27 +333,13 @@ bool are_large(const Contraction& c, const BoundTensors& tensors, const Target& 
   return bytes(c.outputs[0]) > std::max(factors, near);
 }
 
-StepUses::StepUses(const std::vector<std::optional<Step>>& steps, const BoundProgram& program) {
-  kept_.insert(program.outputs.begin(), program.outputs.end());
-  for (const BoundTensor& t : program.tensors) {
-    if (t.view_of) kept_.insert(*t.view_of);
-  }
+StepUses::StepUses(const std::vector<std::optional<Step>>& steps, const BoundProgram& program)
+    : Uses(program) {
   for (size_t i = 0; i < steps.size(); ++i) {
     if (!steps[i]) continue;
     StepUse use = use_of(*steps[i], program);
-    for (TensorId id : use.reads) readers_[id].push_back(i);
-    for (TensorId id : use.makes) makers_[id] = i;
+    add(i, use.reads, use.makes);
   }
-}
-
-std::optional<size_t> StepUses::maker(TensorId id) const {
-  auto found = makers_.find(id);
-  return found == makers_.end() ? std::nullopt : std::optional(found->second);
-}
-const std::vector<size_t>& StepUses::readers(TensorId id) const {
-  static const std::vector<size_t> none;
-  auto found = readers_.find(id);
-  return found == readers_.end() ? none : found->second;
 }
 
 std::optional<Region> find_region(const std::vector<std::optional<Step>>& steps,

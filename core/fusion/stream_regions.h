@@ -2,31 +2,20 @@
 // columns' lines (scores), what is made of them cell by cell, and sums of that over one axis.
 #pragma once
 
-#include <map>
 #include <optional>
-#include <set>
 #include <utility>
 #include <vector>
 
+#include "core/ir/analysis/statement_uses.h"
 #include "core/kernel/kernel.h"
 #include "core/target/target.h"
 
 namespace tile::stream {
 
-// Who makes and reads what, by step; steps that are gone are empty. Of steps as they are when this
-// is made.
-class StepUses {
+// By number of the step; steps that are gone are empty. What is read through a view is its source.
+class StepUses : public Uses {
  public:
   StepUses(const std::vector<std::optional<Step>>& steps, const BoundProgram& program);
-  std::optional<size_t> maker(TensorId id) const;
-  const std::vector<size_t>& readers(TensorId id) const;
-  // Read by other statements of the program only.
-  bool is_inner(TensorId id) const { return !kept_.contains(id); }
-
- private:
-  std::map<TensorId, size_t> makers_;
-  std::map<TensorId, std::vector<size_t>> readers_;
-  std::set<TensorId> kept_;
 };
 
 struct Region {

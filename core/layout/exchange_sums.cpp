@@ -22,7 +22,6 @@ namespace tile {
 namespace {
 
 using layout::ScoreRegion;
-using layout::StatementUses;
 
 constexpr size_t kDepth = SIZE_MAX;  // stands for the iterator that is no axis
 constexpr int kMostNodes = 200;      // of a term, written out

@@ -20,7 +20,6 @@ namespace tile {
 namespace {
 
 using layout::Instead;
-using layout::StatementUses;
 
 constexpr int64_t kChunksPerThread = 4;
 constexpr int64_t kLeastRows = 4, kMostRows = 256;  // of a chunk: each leaves partial results

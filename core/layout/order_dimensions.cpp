@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/ir/analysis/statement_uses.h"
 #include "core/ir/analysis/uses.h"
 #include "core/kernel/collapse.h"
 #include "core/layout/layout.h"
@@ -73,24 +74,18 @@ class Ordering {
   bool is_free(TensorId id) const {
     const BoundTensor& t = program_.tensors[id];
     bool own = t.role == TensorRole::temporary && !t.constant && !t.view_of && !t.tf32_parts;
-    if (!own || t.shape.size() < kLeastRank || contains(program_.outputs, id)) return false;
-    for (const BoundTensor& other : program_.tensors) {
-      if (other.view_of == id) return false;
-    }
-    for (const BoundStatement& s : program_.statements) {
-      const auto* c = std::get_if<Contraction>(&s);
-      bool touched = contains(read_by(s), id) || contains(written_by(s), id);
-      if (touched && (c == nullptr || !c->normalized || c->fill == id)) return false;
-    }
-    return true;
+    if (!own || t.shape.size() < kLeastRank || !uses_.is_inner(id)) return false;
+    std::vector<size_t> statements = statements_of(id);
+    return std::all_of(statements.begin(), statements.end(), [&](size_t i) {
+      const auto* c = std::get_if<Contraction>(&program_.statements[i]);
+      return c != nullptr && c->normalized && c->fill != id;
+    });
   }
+  // That make or read it, in order.
 
   std::vector<size_t> statements_of(TensorId id) const {
-    std::vector<size_t> list;
-    for (size_t i = 0; i < program_.statements.size(); ++i) {
-      const BoundStatement& s = program_.statements[i];
-      if (contains(read_by(s), id) || contains(written_by(s), id)) list.push_back(i);
-    }
+    std::vector<size_t> list = uses_.readers(id);
+    if (std::optional<size_t> maker = uses_.maker(id)) list.insert(list.begin(), *maker);
     return list;
   }
 
@@ -194,7 +189,7 @@ class Ordering {
 
   BoundProgram& program_;
   const Target& target_;
-  const layout::StatementUses uses_;  // the same in every order
+  const StatementUses uses_;  // the same in every order
   layout::KnownParts<double> times_;
 };
 

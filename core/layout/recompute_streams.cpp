@@ -20,7 +20,6 @@ namespace {
 using layout::Instead;
 using layout::ScoreRegion;
 using layout::Sharing;
-using layout::StatementUses;
 
 constexpr size_t kMostUsers = 24;        // of a region: a choice names each by a bit
 constexpr int kAsynchronousCopies = 80;  // compute capability of the kernels

@@ -8,27 +8,6 @@
 
 namespace tile::layout {
 
-StatementUses::StatementUses(const BoundProgram& program) {
-  kept_.insert(program.outputs.begin(), program.outputs.end());
-  for (const BoundTensor& t : program.tensors) {
-    if (t.view_of) kept_.insert(*t.view_of);
-  }
-  for (size_t i = 0; i < program.statements.size(); ++i) {
-    for (TensorId id : read_by(program.statements[i])) readers_[id].push_back(i);
-    for (TensorId id : written_by(program.statements[i])) makers_[id] = i;
-  }
-}
-
-std::optional<size_t> StatementUses::maker(TensorId id) const {
-  auto found = makers_.find(id);
-  return found == makers_.end() ? std::nullopt : std::optional(found->second);
-}
-const std::vector<size_t>& StatementUses::readers(TensorId id) const {
-  static const std::vector<size_t> none;
-  auto found = readers_.find(id);
-  return found == readers_.end() ? none : found->second;
-}
-
 namespace {
 
 class RegionFinder {

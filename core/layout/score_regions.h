@@ -5,28 +5,13 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <utility>
 #include <vector>
 
+#include "core/ir/analysis/statement_uses.h"
 #include "core/ir/bound.h"
 #include "core/target/target.h"
 
 namespace tile::layout {
-
-// Who makes and reads what, by statement.
-class StatementUses {
- public:
-  explicit StatementUses(const BoundProgram& program);
-  std::optional<size_t> maker(TensorId id) const;
-  const std::vector<size_t>& readers(TensorId id) const;
-  // Read by other statements of the program only.
-  bool is_inner(TensorId id) const { return !kept_.contains(id); }
-
- private:
-  std::map<TensorId, size_t> makers_;
-  std::map<TensorId, std::vector<size_t>> readers_;
-  std::set<TensorId> kept_;
-};
 
 struct ScoreRegion {
   std::set<size_t> cells;  // statements whose results have rows and columns

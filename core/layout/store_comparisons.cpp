@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/ir/analysis/uses.h"
+#include "core/ir/analysis/statement_uses.h"
 #include "core/ir/operation_cost.h"
 #include "core/ir/same_body.h"
 #include "core/layout/factor_copies.h"
@@ -28,17 +28,14 @@ class StoredComparisons {
   explicit StoredComparisons(BoundProgram& program) : program_(program), copies_(program) {}
 
   void run() {
-    std::set<TensorId> kept(program_.outputs.begin(), program_.outputs.end());
-    for (const BoundTensor& t : program_.tensors) {
-      if (t.view_of) kept.insert(*t.view_of);
-    }
+    const std::set<TensorId> seen = seen_outside(program_);
     std::vector<BoundStatement> all;
     for (BoundStatement& statement : program_.statements) {
       auto* c = std::get_if<Contraction>(&statement);
       if (c != nullptr) {
         for (Piece& piece : c->pieces) read_comparisons(piece);
       }
-      if (c != nullptr && c->outputs.size() == 1 && !kept.contains(c->outputs[0])) {
+      if (c != nullptr && c->outputs.size() == 1 && !seen.contains(c->outputs[0])) {
         makers_[c->outputs[0]] = all.size();
       }
       all.push_back(std::move(statement));

@@ -17,7 +17,6 @@ namespace {
 
 using layout::Instead;
 using layout::ScoreRegion;
-using layout::StatementUses;
 
 // An index of a load that is a reduction and parallel dimensions, each taken whole.
 struct Slant {

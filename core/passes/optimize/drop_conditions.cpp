@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/ir/analysis/uses.h"
+#include "core/ir/analysis/statement_uses.h"
 #include "core/ir/operation_cost.h"
 #include "core/passes/normalize/index_forms.h"
 #include "core/passes/optimize/masked_maps.h"
@@ -20,7 +20,7 @@ constexpr double kLeastShare = 0.125;
 
 class DroppedConditions {
  public:
-  explicit DroppedConditions(BoundProgram& program) : program_(program) {}
+  explicit DroppedConditions(BoundProgram& program) : program_(program), uses_(program) {}
 
   void run() {
     for (BoundStatement& statement : program_.statements) {
@@ -59,18 +59,13 @@ class DroppedConditions {
   }
 
   bool only_read_under(const Piece& map, TensorId id) const {
-    if (contains(program_.outputs, id)) return false;
-    for (const BoundTensor& t : program_.tensors) {
-      if (t.view_of == id) return false;
-    }
-    return std::all_of(
-        program_.statements.begin(), program_.statements.end(), [&](const BoundStatement& s) {
-          if (!contains(read_by(s), id)) return true;
-          const auto* c = std::get_if<Contraction>(&s);
-          return c != nullptr && c->normalized && c->fill != id &&
-                 std::all_of(c->pieces.begin(), c->pieces.end(),
-                             [&](const Piece& p) { return reads_under(p, map, id); });
-        });
+    const std::vector<size_t>& readers = uses_.readers(id);
+    return uses_.is_inner(id) && std::all_of(readers.begin(), readers.end(), [&](size_t i) {
+             const auto* c = std::get_if<Contraction>(&program_.statements[i]);
+             return c != nullptr && c->normalized && c->fill != id &&
+                    std::all_of(c->pieces.begin(), c->pieces.end(),
+                                [&](const Piece& p) { return reads_under(p, map, id); });
+           });
   }
 
   static bool reads_under(const Piece& reader, const Piece& map, TensorId id) {
@@ -93,6 +88,7 @@ class DroppedConditions {
     return true;
   }
 
+  const StatementUses uses_;  // whoever has conditions reads the same
   BoundProgram& program_;
 };
 

@@ -4,6 +4,7 @@
 
 #include "core/ir/analysis/accesses.h"
 #include "core/ir/analysis/integer_range.h"
+#include "core/ir/analysis/statement_uses.h"
 #include "core/ir/analysis/uses.h"
 #include "core/ir/operation_cost.h"
 #include "core/passes/normalize/substitution.h"
@@ -149,10 +150,7 @@ class Inliner {
         count_loads(piece, piece.body, point_count(piece));
       }
     }
-    for (const BoundTensor& t : program_.tensors) {
-      if (t.view_of) stored_.insert(*t.view_of);
-    }
-    for (TensorId id : program_.outputs) stored_.insert(id);
+    stored_.merge(seen_outside(program_));
     whole_.insert(stored_.begin(), stored_.end());
   }
 

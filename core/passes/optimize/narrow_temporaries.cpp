@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "core/ir/analysis/integer_range.h"
-#include "core/ir/analysis/uses.h"
+#include "core/ir/analysis/statement_uses.h"
 #include "core/ir/scalar.h"
 #include "core/passes/optimize/optimize.h"
 
@@ -27,7 +27,7 @@ std::vector<Range> ranges_of_results(const Body& body) {
 
 class Narrowing {
  public:
-  explicit Narrowing(BoundProgram& program) : program_(program) {}
+  explicit Narrowing(BoundProgram& program) : program_(program), uses_(program) {}
 
   void run() {
     for (TensorId id : program_.tensors.ids()) {
@@ -90,18 +90,11 @@ class Narrowing {
         bit_width(t.type) > 32) {
       return false;
     }
-    if (std::find(program_.outputs.begin(), program_.outputs.end(), id) != program_.outputs.end()) {
-      return false;
-    }
-    bool viewed = std::any_of(program_.tensors.begin(), program_.tensors.end(),
-                              [&](const BoundTensor& other) { return other.view_of == id; });
-    return !viewed && std::all_of(program_.statements.begin(), program_.statements.end(),
-                                  [&](const BoundStatement& s) { return reads_by_loads(s, id); });
-  }
-  static bool reads_by_loads(const BoundStatement& statement, TensorId id) {
-    if (const auto* c = std::get_if<Contraction>(&statement)) return c->fill != id;
-    std::vector<TensorId> reads = read_by(statement);
-    return std::find(reads.begin(), reads.end(), id) == reads.end();
+    const std::vector<size_t>& readers = uses_.readers(id);
+    return uses_.is_inner(id) && std::all_of(readers.begin(), readers.end(), [&](size_t i) {
+             const auto* c = std::get_if<Contraction>(&program_.statements[i]);
+             return c != nullptr && c->fill != id;  // by loads
+           });
   }
 
   void widen_loads(Piece& piece) {
@@ -121,6 +114,7 @@ class Narrowing {
   }
 
   BoundProgram& program_;
+  const StatementUses uses_;  // what is narrower is read by the same statements
   std::map<TensorId, DType> was_;
 };
 
