@@ -4,6 +4,7 @@
 
 #include "core/fusion/fusion_passes.h"
 #include "core/fusion/step_order.h"
+#include "core/ir/analysis/plain_contraction.h"
 #include "core/ir/analysis/uses.h"
 #include "core/kernel/coverage.h"
 #include "core/support/control.h"
@@ -15,8 +16,7 @@ constexpr size_t kMostStages = 12;
 constexpr size_t kMostReads = 24;
 
 bool is_pointwise(const Contraction& c, const BoundTensors& tensors) {
-  return c.normalized && c.outputs.size() == 1 && c.pieces.size() == 1 && !c.fill &&
-         c.pieces[0].parallel_dims == c.pieces[0].iterators.size() &&
+  return is_plain_contraction(c) && c.pieces[0].parallel_dims == c.pieces[0].iterators.size() &&
          c.pieces[0].constraints.empty() && covers_output(c, tensors);
 }
 bool takes_attachments(const Contraction& c, const BoundTensors& tensors) {

@@ -8,6 +8,8 @@
 
 #include "core/fusion/group.h"
 #include "core/fusion/step_order.h"
+#include "core/ir/analysis/accesses.h"
+#include "core/ir/analysis/plain_contraction.h"
 #include "core/ir/analysis/uses.h"
 #include "core/kernel/coverage.h"
 #include "core/kernel/forms/stream_pattern.h"
@@ -32,7 +34,7 @@ using Split = std::vector<Digits>;  // by dimension
 // A window's place and the place inside it; nothing where windows overlap.
 std::optional<Digits> digits_of(const Index& index, const Piece& piece, int64_t extent) {
   const Affine& form = index.affine;
-  bool plain = index.value < 0 && index.boundary == Boundary::in_range && form.is_integral();
+  bool plain = is_plain_index(index) && form.is_integral();
   if (!plain) return std::nullopt;
   Digits digits;
   digits.offset = form.constant.num();
@@ -122,7 +124,7 @@ class Splitter {
     IdVector<IteratorId, const Digits*> of(piece.iterators.size(), nullptr);
     for (size_t d = 0; d < split->second.size(); ++d) {
       const Index& index = piece.stores[0].index[d];
-      IteratorId u = stream::iterator_of(index, piece);
+      IteratorId u = sole_iterator(index, piece);
       const Digits& digits = split->second[d];
       if (!u.valid() && !(index.affine.is_constant() && digits.extents.size() <= 1)) return false;
       if (u.valid()) of[u] = &digits;
@@ -142,7 +144,7 @@ class Splitter {
       if (!made) continue;
       Split split;
       for (const Index& index : load.index) {
-        IteratorId u = stream::iterator_of(index, piece);
+        IteratorId u = sole_iterator(index, piece);
         bool one = !u.valid() && index.affine.is_constant();
         if (!u.valid() && !one) return false;
         const Digits* digits = one ? nullptr : of[u];
@@ -189,7 +191,7 @@ class Splitter {
 
   static std::vector<IteratorId> iterators_of(const Access& access, const Piece& piece) {
     std::vector<IteratorId> list;
-    for (const Index& index : access.index) list.push_back(stream::iterator_of(index, piece));
+    for (const Index& index : access.index) list.push_back(sole_iterator(index, piece));
     return list;
   }
   // One dimension for each digit, its iterator alone.
@@ -224,8 +226,7 @@ bool makes_all_cells(const Kernel& k) {
 // One stage with loops, of one piece, and stages attached to it.
 bool is_plain(const Kernel& k) {
   auto plain = [](const KernelStage& s) {
-    return s.contraction.normalized && !s.contraction.fill && s.contraction.pieces.size() == 1 &&
-           s.contraction.outputs.size() == 1 && !s.stream.valid() && s.rows.empty();
+    return is_plain_contraction(s.contraction) && !s.stream.valid() && s.rows.empty();
   };
   return std::all_of(k.stages.begin(), k.stages.end(), plain);
 }

@@ -8,8 +8,8 @@
 
 #include "core/fusion/group.h"
 #include "core/fusion/step_order.h"
+#include "core/ir/analysis/accesses.h"
 #include "core/ir/analysis/uses.h"
-#include "core/kernel/collapse.h"
 #include "core/kernel/rows.h"
 #include "core/kernel/stream.h"
 #include "core/passes/normalize/substitution.h"
@@ -29,8 +29,7 @@ struct Digits {
 };
 std::optional<Digits> digits_of(const Index& index, const Piece& piece) {
   const Affine& form = index.affine;
-  bool plain = index.value < 0 && index.boundary == Boundary::in_range && form.is_integral() &&
-               form.constant.is_zero();
+  bool plain = is_plain_index(index) && form.is_integral() && form.constant.is_zero();
   if (!plain) return std::nullopt;
   Digits digits;
   for (IteratorId u : piece.box.ids()) {
@@ -165,7 +164,7 @@ class Chunking {
     for (const Access& a : accesses) {
       list.emplace_back();
       for (const Index& i : a.index) {
-        list.back().push_back(sole_iterator(i, piece.iterators.size()) == u);
+        list.back().push_back(sole_iterator(i, piece) == u);
       }
     }
     return list;
@@ -270,8 +269,8 @@ class RowSumFusion {
       bool cut = false;
       IdVector<RowId, IteratorId> rows;
       for (size_t d = 0; d < load.index.size() && !cut; ++d) {
-        IteratorId u = sole_iterator(own->index[d], piece.iterators.size());
-        IteratorId v = sole_iterator(load.index[d], reads.iterators.size());
+        IteratorId u = sole_iterator(own->index[d], piece);
+        IteratorId v = sole_iterator(load.index[d], reads);
         cut = digits_of(load.index[d], reads).has_value();
         bool row = cut || (v.valid() && reads.is_parallel(v));
         if (!row || !u.valid() || !piece.is_parallel(u)) return false;
@@ -328,7 +327,7 @@ class RowSumFusion {
       } else if (digits) {
         return std::nullopt;
       }
-      of.rows[row] = digits ? digits->chunk : sole_iterator(load.index[d], piece.iterators.size());
+      of.rows[row] = digits ? digits->chunk : sole_iterator(load.index[d], piece);
     }
     bool all = std::all_of(of.rows.begin(), of.rows.end(),
                            [&](IteratorId u) { return u.valid() && piece.is_parallel(u); });

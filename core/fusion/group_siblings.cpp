@@ -7,6 +7,7 @@
 
 #include "core/fusion/group.h"
 #include "core/fusion/step_order.h"
+#include "core/ir/analysis/accesses.h"
 #include "core/ir/analysis/uses.h"
 #include "core/kernel/coverage.h"
 #include "core/kernel/forms/stream_pattern.h"
@@ -72,7 +73,7 @@ std::optional<IdVector<IteratorId, IteratorId>> common_iterators(const Piece& a,
   };
   for (size_t d = 0; d < x.index.size(); ++d) {
     const Index &i = x.index[d], &j = y.index[d];
-    IteratorId u = stream::iterator_of(i, a), v = stream::iterator_of(j, b);
+    IteratorId u = sole_iterator(i, a), v = sole_iterator(j, b);
     if (u.valid() && v.valid() && pair(u, v)) continue;
     if (pair_by_factors(i, a, j, b, pair)) continue;
     bool fixed = i.affine.is_constant() && i.affine == j.affine && i.boundary == j.boundary;
@@ -236,7 +237,7 @@ class SiblingFusion {
       most = std::max(most, count);
     }
     if (largest == nullptr || largest->index.empty()) return false;
-    IteratorId u = stream::iterator_of(largest->index.back(), piece);
+    IteratorId u = sole_iterator(largest->index.back(), piece);
     return u.valid() && piece.is_parallel(u);
   }
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/ir/analysis/accesses.h"
 #include "core/ir/body.h"
-#include "core/kernel/collapse.h"
 #include "core/kernel/coverage.h"
 #include "core/kernel/schedule.h"
 #include "core/schedule/cost/estimate.h"
@@ -30,7 +30,7 @@ IteratorId row_parallel_dim(const Kernel& kernel) {
   PieceClass kind = classify(piece, c, kernel.tensors);
   bool product = kind.kind == KernelClass::matrix || kind.kind == KernelClass::windowed;
   if (!product || !piece.constraints.empty() || piece.stores[0].index.empty()) return {};
-  IteratorId parallel_dim = sole_iterator(piece.stores[0].index.back(), piece.iterators.size());
+  IteratorId parallel_dim = sole_iterator(piece.stores[0].index.back(), piece);
   if (!parallel_dim.valid()) return {};
   Role role = kind.roles[parallel_dim];
   bool free = role == Role::m || role == Role::n;

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "core/fusion/stream_parts.h"
+#include "core/ir/analysis/accesses.h"
 #include "core/kernel/rows.h"
 
 namespace tile::stream {
@@ -90,7 +91,7 @@ class StreamBuilder {
       auto made = dims.find(e.loads[load].tensor);
       if (made == dims.end()) continue;
       for (size_t d = 0; d < made->second.size(); ++d) {
-        IteratorId u = iterator_of(e.loads[load].index[d], e);
+        IteratorId u = sole_iterator(e.loads[load].index[d], e);
         if (u.valid()) of[u] = made->second[d];
       }
     }
@@ -229,7 +230,7 @@ class StreamBuilder {
       bool parallel_dim = sum.is_parallel(of[u]);
       if (!parallel_dim) continue;
       for (size_t d = 0; d < sum.stores[0].index.size(); ++d) {
-        bool here = iterator_of(sum.stores[0].index[d], sum) == of[u];
+        bool here = sole_iterator(sum.stores[0].index[d], sum) == of[u];
         if (here) forms[u] = iterator_affine(d);
       }
     }

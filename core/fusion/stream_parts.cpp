@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "core/fusion/step_order.h"
+#include "core/ir/analysis/accesses.h"
+#include "core/ir/analysis/plain_contraction.h"
 #include "core/ir/analysis/uses.h"
 #include "core/kernel/coverage.h"
 #include "core/kernel/rows.h"
@@ -23,7 +25,7 @@ class PartsFinder {
     const Kernel* e = kernel(exponential);
     if (e == nullptr || has_stream(*e)) return std::nullopt;
     const Contraction& c = e->stages[0].contraction;
-    bool pointwise = c.pieces.size() == 1 && c.outputs.size() == 1 && c.normalized && !c.fill &&
+    bool pointwise = is_plain_contraction(c) &&
                      c.pieces[0].parallel_dims == c.pieces[0].box.size() &&
                      c.pieces[0].constraints.empty();
     if (!pointwise) return std::nullopt;
@@ -78,7 +80,7 @@ class PartsFinder {
       bool joins = k != nullptr && !has_stream(*k) && k->stages[0].contraction.pieces.size() == 1;
       auto names = [&](IteratorId u) {
         return std::any_of(e.loads[load].index.begin(), e.loads[load].index.end(),
-                           [&](const Index& index) { return iterator_of(index, e) == u; });
+                           [&](const Index& index) { return sole_iterator(index, e) == u; });
       };
       bool has_cells =
           names(parts.distance.axis) && std::all_of(parts.rows.begin(), parts.rows.end(), names);
@@ -182,7 +184,7 @@ class PartsFinder {
     IdVector<IteratorId, IteratorId> at = composed(dims, multiple->of, iterators);
     const Piece& p = c.pieces[0];
     std::vector<IteratorId> stored;
-    for (const Index& index : p.stores[0].index) stored.push_back(iterator_of(index, p));
+    for (const Index& index : p.stores[0].index) stored.push_back(sole_iterator(index, p));
     for (size_t user : readers(c.outputs[0], reader)) {
       const Kernel* last = kernel(user);
       if (last == nullptr || is_read_behind(*last, c.outputs[0])) return false;

@@ -7,6 +7,7 @@
 
 #include "core/fusion/step_order.h"
 #include "core/ir/analysis/accesses.h"
+#include "core/ir/analysis/plain_contraction.h"
 #include "core/ir/analysis/uses.h"
 #include "core/kernel/forms/gpu_stream.h"
 #include "core/kernel/forms/stream_pattern.h"
@@ -63,8 +64,7 @@ class RegionFinder {
     const Kernel* k = steps_[i] ? std::get_if<Kernel>(&*steps_[i]) : nullptr;
     if (k == nullptr || row_loops(*k) > 0) return nullptr;
     bool plain = std::all_of(k->stages.begin(), k->stages.end(), [](const KernelStage& s) {
-      return s.contraction.pieces.size() == 1 && s.contraction.outputs.size() == 1 &&
-             !s.contraction.fill && s.contraction.normalized;
+      return is_plain_contraction(s.contraction);
     });
     return plain ? k : nullptr;
   }
@@ -172,7 +172,7 @@ class RegionFinder {
     const std::vector<IteratorId>& dims = axes_.at(maker).results.at(a.tensor);
     for (size_t d = 0; d < dims.size(); ++d) {
       if (!dims[d].valid() || first(maker).box[dims[d]] == 1) continue;
-      IteratorId u = iterator_of(a.index[d], p);
+      IteratorId u = sole_iterator(a.index[d], p);
       IteratorId mine = u.valid() ? axes_.at(i).of[s][u] : u;
       if (!mine.valid()) return false;
       join({maker, dims[d].index()}, {i, mine.index()});
@@ -304,8 +304,8 @@ bool sums_scores(const Contraction& c, const Target& target) {
 }
 
 bool makes_scores(const Contraction& c, const BoundTensors& tensors, const Target& target) {
-  bool sum = c.normalized && c.pieces.size() == 1 && c.outputs.size() == 1 && !c.fill &&
-             sums_scores(c, target) && tensors[c.outputs[0]].role == TensorRole::temporary;
+  bool sum = is_plain_contraction(c) && sums_scores(c, target) &&
+             tensors[c.outputs[0]].role == TensorRole::temporary;
   if (!sum) return false;
   const Piece& p = c.pieces[0];
   if (p.box.size() != p.parallel_dims + 1 || p.box.back() > gpu::kMostExtent) return false;

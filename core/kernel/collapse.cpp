@@ -7,30 +7,9 @@
 #include <algorithm>
 #include <set>
 
+#include "core/ir/analysis/accesses.h"
+
 namespace tile {
-
-bool moves_with(const Access& access, size_t iterator) {
-  return std::any_of(access.index.begin(), access.index.end(), [&](const Index& index) {
-    return !index.affine.coefficient(iterator).is_zero();
-  });
-}
-
-bool is_constant_index(const Index& index) {
-  return index.value < 0 && index.boundary == Boundary::in_range && index.affine.is_constant();
-}
-
-IteratorId sole_iterator(const Index& index, size_t iterators) {
-  if (index.value >= 0 || index.boundary != Boundary::in_range) return {};
-  if (!index.affine.constant.is_zero()) return {};
-  IteratorId sole;
-  for (size_t u = 0; u < index.affine.coefficients.size(); ++u) {
-    const Rational& factor = index.affine.coefficients[u];
-    if (factor.is_zero()) continue;
-    if (sole.valid() || u >= iterators || factor != Rational(1)) return {};
-    sole = IteratorId(u);
-  }
-  return sole;
-}
 
 namespace {
 
@@ -126,9 +105,8 @@ class Closure {
       bool second = a.index[d].value < 0 && !form.coefficient(p.second).is_zero();
       if (!first && !second) continue;
       if (!first || found || d + 1 == a.index.size()) return false;
-      bool pair = sole_iterator(a.index[d], c.iterators.size()) == p.first &&
-                  sole_iterator(a.index[d + 1], c.iterators.size()) == p.second &&
-                  c.box[p.second] == s[d + 1];
+      bool pair = sole_iterator(a.index[d], c) == p.first &&
+                  sole_iterator(a.index[d + 1], c) == p.second && c.box[p.second] == s[d + 1];
       if (!pair) return false;
       DimensionPair dims{a.tensor, d};
       if (dimensions_.insert(dims).second) open_.push_back(dims);
@@ -161,8 +139,8 @@ class Closure {
   bool spread_access(const DimensionPair& d, StageId stage, const Piece& p, const Access& a) {
     const Index &outer = a.index[d.first], &inner = a.index[d.first + 1];
     if (is_constant_index(outer) && is_constant_index(inner)) return true;
-    IteratorId first = sole_iterator(outer, p.iterators.size());
-    IteratorId second = sole_iterator(inner, p.iterators.size());
+    IteratorId first = sole_iterator(outer, p);
+    IteratorId second = sole_iterator(inner, p);
     return first.valid() && second.valid() && add({stage, first, second});
   }
   bool spread_fill(const DimensionPair& d, const Contraction& c) {
@@ -297,8 +275,8 @@ bool merge_one(Kernel& kernel) {
     for (const Access& a : piece.loads) accesses.push_back(&a);
     for (const Access* a : accesses) {
       for (size_t d = 0; d + 1 < a->index.size(); ++d) {
-        IteratorId first = sole_iterator(a->index[d], piece.iterators.size());
-        IteratorId second = sole_iterator(a->index[d + 1], piece.iterators.size());
+        IteratorId first = sole_iterator(a->index[d], piece);
+        IteratorId second = sole_iterator(a->index[d + 1], piece);
         if (!first.valid() || !second.valid()) continue;
         IteratorPair pair{s, first, second};
         if (std::find(refused.begin(), refused.end(), pair) != refused.end()) continue;

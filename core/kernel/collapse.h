@@ -5,14 +5,6 @@
 
 namespace tile {
 
-// Whether the index is a constant that is in range by construction.
-bool is_constant_index(const Index& index);
-// The iterator that the index is, alone; none: a constant or anything else.
-IteratorId sole_iterator(const Index& index, size_t iterators);
-// Whether an affine index of the access moves with the iterator.
-bool moves_with(const Access& access, size_t iterator);
-inline bool moves_with(const Access& access, IteratorId u) { return moves_with(access, u.index()); }
-
 // Takes reductions of one value out of the kernel: a window of one tap is none, and what its
 // parallel dimensions walk can merge.
 void drop_points(Kernel& kernel);

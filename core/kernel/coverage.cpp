@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/ir/analysis/accesses.h"
 #include "core/support/checked.h"
 
 namespace tile {
@@ -96,15 +97,10 @@ bool reads_own_cell(const Piece& piece, const Access& load, const Shape& shape) 
   std::vector<bool> fixed(piece.iterators.size(), false);
   for (size_t d = 0; d < shape.size(); ++d) {
     const Index& index = load.index[d];
-    if (index.value >= 0 || index.boundary != Boundary::in_range) return false;
-    if (index.affine == constant_affine(0) && shape[d] == 1) continue;
-    bool alone = false;
-    for (size_t u = 0; u < piece.iterators.size(); ++u) {
-      if (!(index.affine == iterator_affine(u)) || fixed[u] || piece.box[u] != shape[d]) continue;
-      fixed[u] = true;
-      alone = true;
-    }
-    if (!alone) return false;
+    if (is_constant_index(index) && index.affine.constant.is_zero() && shape[d] == 1) continue;
+    IteratorId u = sole_iterator(index, piece);
+    if (!u.valid() || fixed[u.index()] || piece.box[u] != shape[d]) return false;
+    fixed[u.index()] = true;
   }
   for (size_t u = 0; u < piece.iterators.size(); ++u) {
     if (!fixed[u] && piece.box[u] != 1) return false;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/ir/analysis/accesses.h"
 #include "core/kernel/coverage.h"
 #include "core/kernel/rows.h"
 
@@ -13,20 +14,17 @@ size_t tile_of(const Kernel& kernel, size_t stage) {
   return stage;
 }
 
-bool is_plain(const Index& index) {
-  return index.value < 0 && index.boundary == Boundary::in_range;
-}
 bool same_cell(const Access& a, const Access& b) {
   return std::equal(a.index.begin(), a.index.end(), b.index.begin(), b.index.end(),
                     [](const Index& x, const Index& y) {
-                      return is_plain(x) && is_plain(y) && x.affine == y.affine;
+                      return is_plain_index(x) && is_plain_index(y) && x.affine == y.affine;
                     });
 }
 // Dimension d at iterator d.
 bool follows_iterators(const Access& access) {
   for (size_t d = 0; d < access.index.size(); ++d) {
     const Index& index = access.index[d];
-    if (!is_plain(index) || !(index.affine == iterator_affine(d))) return false;
+    if (!is_plain_index(index) || !(index.affine == iterator_affine(d))) return false;
   }
   return true;
 }

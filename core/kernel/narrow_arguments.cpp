@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/ir/analysis/accesses.h"
 #include "core/kernel/argument_layout.h"
 #include "core/kernel/coverage.h"
 #include "core/support/checked.h"
@@ -34,7 +35,7 @@ std::vector<Reading> readings_of(Kernel& kernel, TensorId id) {
 
 // What the index can be on the piece's domain, where a form says it and points are there.
 std::optional<Range> range_of(const Index& index, const Piece& piece, int64_t extent) {
-  bool plain = index.value < 0 && index.boundary == Boundary::in_range;
+  bool plain = is_plain_index(index);
   if (!plain || !index.affine.is_integral()) return std::nullopt;
   FormRange reach = range_over_box(index.affine, piece.box);
   // Conditions keep the index inside where the box alone does not.

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/kernel/collapse.h"
+#include "core/ir/analysis/accesses.h"
 #include "core/kernel/coverage.h"
 #include "core/kernel/stream.h"
 #include "core/support/control.h"
@@ -55,7 +55,7 @@ void follow_tile(const Kernel& kernel, size_t stage, const MadeIn& made_in, RowM
     if (made_in.find(load.tensor) != tile) continue;
     const std::vector<RowId>& rows = map.dimensions.at(load.tensor);
     for (size_t d = 0; d < rows.size(); ++d) {
-      IteratorId u = sole_iterator(load.index[d], piece.iterators.size());
+      IteratorId u = sole_iterator(load.index[d], piece);
       if (u.valid() && rows[d].valid()) map.iterators[stage][u] = rows[d];
     }
   }

@@ -7,7 +7,9 @@
 #include <map>
 #include <numeric>
 
+#include "core/ir/analysis/accesses.h"
 #include "core/ir/analysis/matrix_types.h"
+#include "core/ir/analysis/plain_contraction.h"
 #include "core/ir/analysis/uses.h"
 #include "core/kernel/argument_layout.h"
 #include "core/kernel/collapse.h"
@@ -34,17 +36,15 @@ constexpr double kMostCopying = 0.15;  // of a product's least time
 constexpr double kSplitShare = 1.5;    // of a copy's time: twice as much is written
 
 bool plain(const Access& access) {
-  return std::all_of(access.index.begin(), access.index.end(), [](const Index& i) {
-    return i.value < 0 && i.boundary == Boundary::in_range && i.affine.is_integral();
-  });
+  return std::all_of(access.index.begin(), access.index.end(),
+                     [](const Index& i) { return is_plain_index(i) && i.affine.is_integral(); });
 }
 
 // A sum of the products of two loads' elements, in f32, or of bytes.
 bool is_product(const Contraction& c) {
   bool sum =
       c.accumulator == DType::f32 || c.accumulator == DType::i32 || c.accumulator == DType::u32;
-  bool form = c.normalized && c.pieces.size() == 1 && c.outputs.size() == 1 && !c.fill &&
-              c.aggregation == Aggregation::sum && sum;
+  bool form = is_plain_contraction(c) && c.aggregation == Aggregation::sum && sum;
   if (!form || c.pieces[0].loads.size() != 2) return false;
   const Piece& piece = c.pieces[0];
   if (piece.parallel_dims == piece.iterators.size()) return false;

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "core/fusion/stream_regions.h"
+#include "core/ir/analysis/accesses.h"
 #include "core/kernel/forms/stream_pattern.h"
 #include "core/layout/layout.h"
 #include "core/layout/program_parts.h"
@@ -102,7 +103,7 @@ class Exchange {
     Place place;
     place.tensor = access.tensor;
     for (const Index& index : access.index) {
-      if (index.value >= 0 || index.boundary != Boundary::in_range) return std::nullopt;
+      if (!is_plain_index(index)) return std::nullopt;
       std::map<size_t, Rational> form;
       for (size_t u = 0; u < piece(i).box.size(); ++u) {
         Rational c = index.affine.coefficient(u);

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "core/ir/analysis/accesses.h"
+#include "core/ir/analysis/plain_contraction.h"
 #include "core/layout/factor_copies.h"
 #include "core/layout/layout.h"
 
@@ -60,8 +61,7 @@ class SumFactors {
   }
 
   bool is_candidate(const Contraction& c) const {
-    bool sum = c.normalized && c.pieces.size() == 1 && c.outputs.size() == 1 && !c.fill &&
-               c.aggregation == Aggregation::sum &&
+    bool sum = is_plain_contraction(c) && c.aggregation == Aggregation::sum &&
                (c.accumulator == DType::f32 || c.accumulator == DType::f64);
     if (!sum || c.pieces[0].body.results.size() != 1) return false;
     // A cell without a point is zero, whatever its factors are.
@@ -157,7 +157,7 @@ class SumFactors {
     cells.body = tidied(made);
     drop_unread(cells.body, cells.loads);
     for (std::vector<Access>* accesses : {&cells.loads, &cells.stores}) {
-      for (Access& a : *accesses) shorten(a, before.parallel_dims);
+      for (Access& a : *accesses) keep_iterators(a, before.parallel_dims);
     }
     return after;
   }
@@ -186,12 +186,6 @@ class SumFactors {
   }
   static NodeId copied(Body& into, const Body& from, NodeId value) {
     return graft(into, from, value, [](Body&, const Node&) { return NodeId(); });
-  }
-  static void shorten(Access& access, size_t iterators) {
-    for (Index& index : access.index) {
-      auto& list = index.affine.coefficients;
-      if (list.size() > iterators) list.resize(iterators);
-    }
   }
 
   FactorCopies copies_;

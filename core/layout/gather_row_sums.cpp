@@ -7,8 +7,9 @@
 #include <set>
 
 #include "core/fusion/group.h"
+#include "core/ir/analysis/accesses.h"
+#include "core/ir/analysis/plain_contraction.h"
 #include "core/ir/analysis/uses.h"
-#include "core/kernel/collapse.h"
 #include "core/kernel/stream.h"
 #include "core/layout/layout.h"
 #include "core/layout/program_parts.h"
@@ -53,7 +54,7 @@ bool is_about_its_data(const Contraction& c, const BoundTensors& tensors) {
 
 // One piece without conditions that reads at places known before.
 bool is_plain_sum(const Contraction& c) {
-  if (!c.normalized || c.fill || c.pieces.size() != 1 || c.outputs.size() != 1) return false;
+  if (!is_plain_contraction(c)) return false;
   const Piece& piece = c.pieces[0];
   bool gathers = std::any_of(piece.loads.begin(), piece.loads.end(), [](const Access& a) {
     return std::any_of(a.index.begin(), a.index.end(), [](const Index& i) { return i.value >= 0; });
@@ -101,7 +102,7 @@ class Gathering {
     }
     Chunks chunks;
     for (size_t d = 0; largest != nullptr && d + 1 < largest->index.size(); ++d) {
-      IteratorId u = sole_iterator(largest->index[d], piece.iterators.size());
+      IteratorId u = sole_iterator(largest->index[d], piece);
       bool row = u.valid() && piece.box[u] == program_.tensors[largest->tensor].shape[d] &&
                  std::all_of(piece.loads.begin(), piece.loads.end(),
                              [&](const Access& a) { return moves_with(a, u); });

@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <set>
 
+#include "core/ir/analysis/accesses.h"
 #include "core/ir/analysis/statement_uses.h"
 #include "core/ir/analysis/uses.h"
-#include "core/kernel/collapse.h"
+#include "core/kernel/kernel.h"
 #include "core/layout/layout.h"
 #include "core/layout/program_parts.h"
 #include "core/passes/normalize/substitution.h"

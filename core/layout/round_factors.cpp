@@ -8,6 +8,7 @@
 #include <map>
 
 #include "core/ir/analysis/matrix_types.h"
+#include "core/ir/analysis/plain_contraction.h"
 #include "core/ir/analysis/uses.h"
 #include "core/kernel/forms/gpu_stream.h"
 #include "core/layout/factor_copies.h"
@@ -35,8 +36,8 @@ class Rounding {
 
  private:
   void round(Contraction& c, std::vector<BoundStatement>& made) {
-    bool sum = c.normalized && c.pieces.size() == 1 && c.outputs.size() == 1 && !c.fill &&
-               c.aggregation == Aggregation::sum && c.accumulator == DType::f32;
+    bool sum =
+        is_plain_contraction(c) && c.aggregation == Aggregation::sum && c.accumulator == DType::f32;
     if (!sum || gpu::narrow_product(c.pieces[0].body)) return;
     Piece& piece = c.pieces[0];
     std::optional<gpu::Factors> factors = gpu::rounded_product(piece.body);

@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "core/fusion/stream_regions.h"
-#include "core/ir/analysis/uses.h"
+#include "core/ir/analysis/accesses.h"
+#include "core/ir/analysis/plain_contraction.h"
 #include "core/kernel/forms/stream_pattern.h"
 
 namespace tile::layout {
@@ -49,8 +50,7 @@ class RegionFinder {
   const Piece& piece(size_t i) const { return contraction(i)->pieces[0]; }
   bool plain(size_t i) const {
     const Contraction* c = contraction(i);
-    return c != nullptr && c->normalized && c->pieces.size() == 1 && c->outputs.size() == 1 &&
-           !c->fill;
+    return c != nullptr && is_plain_contraction(*c);
   }
   bool makes_scores(size_t i) const {
     return plain(i) && stream::makes_scores(*contraction(i), program_.tensors, target_) &&
@@ -79,7 +79,7 @@ class RegionFinder {
   static bool names_cells(const Piece& p, const Access& access) {
     std::vector<bool> found(p.box.size(), false);
     for (const Index& index : access.index) {
-      IteratorId u = stream::iterator_of(index, p);
+      IteratorId u = sole_iterator(index, p);
       if (!u.valid() && !(index.value < 0 && index.affine == constant_affine(0))) return false;
       if (u.valid()) found[u.index()] = true;
     }
@@ -122,8 +122,8 @@ class RegionFinder {
       if (!made_.contains(a.tensor)) continue;
       size_t from = *uses_.maker(a.tensor);
       for (size_t d = 0; d < a.index.size(); ++d) {
-        IteratorId u = stream::iterator_of(piece(from).stores[0].index[d], piece(from));
-        IteratorId v = stream::iterator_of(a.index[d], piece(i));
+        IteratorId u = sole_iterator(piece(from).stores[0].index[d], piece(from));
+        IteratorId v = sole_iterator(a.index[d], piece(i));
         if (u.valid() && v.valid()) join({from, u.index()}, {i, v.index()});
       }
     }

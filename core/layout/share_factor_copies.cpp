@@ -7,8 +7,9 @@
 #include <optional>
 #include <tuple>
 
+#include "core/ir/analysis/accesses.h"
 #include "core/ir/analysis/uses.h"
-#include "core/kernel/collapse.h"
+#include "core/kernel/kernel.h"
 #include "core/kernel/schedule.h"
 #include "core/layout/factor_copies.h"
 #include "core/layout/layout.h"

@@ -2,6 +2,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/ir/analysis/accesses.h"
+#include "core/ir/analysis/plain_contraction.h"
 #include "core/ir/analysis/uses.h"
 #include "core/layout/layout.h"
 #include "core/support/choices.h"
@@ -31,7 +33,7 @@ struct Cut {
 // Only contractions whose every cell surely has a point can go through partial results: an empty
 // chunk would contribute a neutral element where there is none of the type.
 bool splittable(const Contraction& c) {
-  if (c.pieces.size() != 1 || c.outputs.size() != 1 || c.fill || !c.normalized) return false;
+  if (!is_plain_contraction(c)) return false;
   const Piece& piece = c.pieces[0];
   return c.aggregation != Aggregation::assign && piece.constraints.empty() &&
          piece.parallel_dims < piece.iterators.size();
@@ -52,19 +54,13 @@ double bytes_read(const Piece& piece, const BoundProgram& program, size_t iterat
   double sum = 0;
   for (const Access& a : piece.loads) {
     const BoundTensor& t = program.tensors[a.tensor];
-    std::vector<bool> moves(piece.iterators.size());
-    for (const Index& index : a.index) {
-      for (size_t u = 0; u < index.affine.coefficients.size(); ++u) {
-        moves[u] = moves[u] || index.value >= 0 || !index.affine.coefficients[u].is_zero();
-      }
-    }
     double elements = 1;
-    for (size_t u = 0; u < moves.size(); ++u) {
-      if (moves[u]) elements *= static_cast<double>(piece.box[u]);
+    for (size_t u = 0; u < piece.iterators.size(); ++u) {
+      if (moves_with(a, u)) elements *= static_cast<double>(piece.box[u]);
     }
     auto all = static_cast<double>(element_count(t.shape));
     sum += std::min(elements, all) * static_cast<double>(byte_size(t.type)) *
-           (moves[iterator] ? part : 1);
+           (moves_with(a, iterator) ? part : 1);
   }
   return sum;
 }

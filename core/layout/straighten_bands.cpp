@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/ir/analysis/accesses.h"
 #include "core/layout/layout.h"
 #include "core/layout/program_parts.h"
 #include "core/support/checked.h"
@@ -99,7 +100,7 @@ class Straightening {
     return named ? std::nullopt : found;
   }
   static std::optional<size_t> slanted(const Piece& p, const Index& index) {
-    if (index.value >= 0 || index.boundary != Boundary::in_range) return std::nullopt;
+    if (!is_plain_index(index)) return std::nullopt;
     std::optional<size_t> reduction;
     size_t others = 0;
     for (size_t u = 0; u < p.box.size(); ++u) {

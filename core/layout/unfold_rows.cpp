@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <set>
 
-#include "core/kernel/collapse.h"
+#include "core/ir/analysis/accesses.h"
+#include "core/kernel/kernel.h"
 #include "core/passes/normalize/substitution.h"
 
 namespace tile {

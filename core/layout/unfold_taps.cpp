@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <set>
 
-#include "core/kernel/collapse.h"
+#include "core/ir/analysis/accesses.h"
 #include "core/kernel/forms/gpu_forms.h"
+#include "core/kernel/kernel.h"
 #include "core/passes/normalize/substitution.h"
 
 namespace tile {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <random>
 
-#include "core/kernel/collapse.h"
+#include "core/ir/analysis/accesses.h"
 #include "core/kernel/forms/amx_tiles.h"
 #include "core/kernel/forms/dot_products.h"
 #include "core/kernel/forms/window.h"

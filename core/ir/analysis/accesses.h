@@ -1,7 +1,6 @@
-// What accesses move with, and those of a list that a body reads.
+// The iterators that accesses move with, and the accesses of a list that a body reads.
 #pragma once
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -9,12 +8,24 @@
 
 namespace tile {
 
-// Whether some index of the access changes with the iterator.
-inline bool moves_with(const Access& access, size_t iterator) {
-  return std::any_of(access.index.begin(), access.index.end(), [&](const Index& index) {
-    return !index.affine.coefficient(iterator).is_zero();
-  });
+// Whether some affine index of the access changes with the iterator.
+bool moves_with(const Access& access, size_t iterator);
+inline bool moves_with(const Access& access, IteratorId u) { return moves_with(access, u.index()); }
+// The same where an index that is a value changes with every iterator.
+bool may_move_with(const Access& access, size_t iterator);
+// Whether the index is an affine form, and no point is outside of the dimension.
+bool is_plain_index(const Index& index);
+// Whether the index is a constant that is in range by construction.
+bool is_constant_index(const Index& index);
+// The iterator that the index is, alone; none: a constant or anything else.
+IteratorId sole_iterator(const Index& index, size_t iterators);
+inline IteratorId sole_iterator(const Index& index, const Piece& piece) {
+  return sole_iterator(index, piece.iterators.size());
 }
+
+// Leaves out of the access's forms the iterators behind the first so many, which none of them moves
+// with.
+void keep_iterators(Access& access, size_t count);
 
 // Drops the loads that no node of the body reads, regions included, and numbers the others anew.
 // The accesses may be a program's or a nest's.

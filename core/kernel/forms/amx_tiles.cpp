@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "core/ir/analysis/accesses.h"
 #include "core/ir/analysis/matrix_types.h"
-#include "core/kernel/collapse.h"
 #include "core/kernel/geometry.h"
 
 namespace tile {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/kernel/collapse.h"
+#include "core/ir/analysis/accesses.h"
 
 namespace tile {
 namespace {

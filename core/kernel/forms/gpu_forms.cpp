@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <set>
 
+#include "core/ir/analysis/accesses.h"
 #include "core/kernel/coverage.h"
 #include "core/kernel/forms/scan.h"
 
@@ -184,9 +185,8 @@ bool copies_factor(bool first, const MatrixForm& form, const Piece& piece, const
   const Node& node = piece.body[first ? form.x : form.y];
   if (node.kind != NodeKind::load || (first ? form.x_along_k : form.y_along_k)) return false;
   const Access& load = piece.loads[node.slot];
-  bool plain = std::all_of(load.index.begin(), load.index.end(), [](const Index& index) {
-    return index.value < 0 && index.boundary == Boundary::in_range;
-  });
+  bool plain = std::all_of(load.index.begin(), load.index.end(),
+                           [](const Index& index) { return is_plain_index(index); });
   DType type = kernel.tensors[load.tensor].type;
   if (!plain || type != c.accumulator || byte_size(type) < 4) return false;
   if (!form.skips || !is_float(type) || !target.strict_skip) return true;
@@ -231,9 +231,8 @@ std::optional<TransposeForm> transpose_form(const Piece& piece, const Kernel& ke
   };
   for (size_t i = 0; i < piece.loads.size(); ++i) {
     const Access& load = piece.loads[i];
-    bool affine = std::all_of(load.index.begin(), load.index.end(), [](const Index& index) {
-      return index.value < 0 && index.boundary == Boundary::in_range;
-    });
+    bool affine = std::all_of(load.index.begin(), load.index.end(),
+                              [](const Index& index) { return is_plain_index(index); });
     if (!affine || reads(i) != 1) continue;
     int64_t across = std::abs(stride_of(load, f.written, kernel));
     for (size_t u = 0; u < piece.parallel_dims; ++u) {

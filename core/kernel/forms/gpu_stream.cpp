@@ -5,6 +5,7 @@
 #include <set>
 #include <tuple>
 
+#include "core/ir/analysis/accesses.h"
 #include "core/kernel/coverage.h"
 #include "core/kernel/rows.h"
 #include "core/kernel/stream.h"
@@ -84,7 +85,7 @@ class StageReader {
     std::optional<size_t> found;
     for (size_t d = 0; d < access.index.size(); ++d) {
       const Index& index = access.index[d];
-      if (index.value >= 0 || index.boundary != Boundary::in_range || !index.affine.is_integral()) {
+      if (!is_plain_index(index) || !index.affine.is_integral()) {
         return std::nullopt;
       }
       if (coefficient(index, u).is_zero()) continue;

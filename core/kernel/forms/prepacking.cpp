@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/kernel/collapse.h"
+#include "core/ir/analysis/accesses.h"
 #include "core/kernel/forms/amx_tiles.h"
 #include "core/kernel/forms/dot_products.h"
 #include "core/kernel/geometry.h"

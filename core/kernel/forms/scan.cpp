@@ -2,14 +2,10 @@
 
 #include <algorithm>
 
+#include "core/ir/analysis/accesses.h"
+
 namespace tile {
 namespace {
-
-bool moves_with(const Access& access, size_t u) {
-  return std::any_of(access.index.begin(), access.index.end(), [&](const Index& i) {
-    return i.value >= 0 || !i.affine.coefficient(u).is_zero();
-  });
-}
 
 // The one parallel dimension in the condition, with the reduction.
 std::optional<size_t> coupled_parallel_dim(const Affine& form, size_t reduction) {
@@ -57,7 +53,7 @@ std::optional<ScanForm> scan_form(const Piece& piece, const Contraction& contrac
   bool empty_cells = s.suffix ? reach_i + s.offset > reach_r : s.offset > 0;
   if (empty_cells && contraction.aggregation != Aggregation::sum) return std::nullopt;
   for (const Access& a : piece.loads) {
-    if (moves_with(a, s.parallel_dim)) return std::nullopt;
+    if (may_move_with(a, s.parallel_dim)) return std::nullopt;
   }
   bool named = false;
   visit_nodes(piece.body, [&](const Node& node) {

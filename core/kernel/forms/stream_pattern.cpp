@@ -5,15 +5,12 @@
 #include <set>
 #include <utility>
 
-#include "core/kernel/collapse.h"
+#include "core/ir/analysis/accesses.h"
+#include "core/ir/analysis/plain_contraction.h"
 #include "core/kernel/coverage.h"
 #include "core/kernel/stream.h"
 
 namespace tile::stream {
-
-IteratorId iterator_of(const Index& index, const Piece& piece) {
-  return sole_iterator(index, piece.iterators.size());
-}
 
 namespace {
 
@@ -82,7 +79,7 @@ class SameValue {
     if (p.tensor != q.tensor) return false;
     loads_.insert(load);
     for (size_t d = 0; d < p.index.size(); ++d) {
-      IteratorId u = iterator_of(p.index[d], a_), v = iterator_of(q.index[d], b_);
+      IteratorId u = sole_iterator(p.index[d], a_), v = sole_iterator(q.index[d], b_);
       if (u.valid() && v.valid() && is(u, v)) continue;
       if (single(p.index[d], a_) && single(q.index[d], b_)) continue;
       bool forms = p.index[d].value < 0 && q.index[d].value < 0 &&
@@ -96,7 +93,7 @@ class SameValue {
   static bool single(const Index& index, const Piece& piece) {
     if (index.value >= 0) return false;
     if (index.affine == constant_affine(0)) return true;
-    IteratorId u = iterator_of(index, piece);
+    IteratorId u = sole_iterator(index, piece);
     return u.valid() && piece.box[u] == 1;
   }
 
@@ -106,18 +103,14 @@ class SameValue {
   std::vector<std::pair<const Index*, const Index*>> others_;  // of a and of b
 };
 
-bool one_plain_piece(const Contraction& c) {
-  return c.normalized && c.outputs.size() == 1 && c.pieces.size() == 1 && !c.fill;
-}
-
 // The maximum is read where the distance's own iterators say.
 bool reads_row(const Piece& e, size_t load, const Piece& maximum,
                const IdVector<IteratorId, IteratorId>& of) {
   const Access& read = e.loads[load];
   for (size_t d = 0; d < read.index.size(); ++d) {
-    IteratorId parallel_dim = iterator_of(maximum.stores[0].index[d], maximum);
+    IteratorId parallel_dim = sole_iterator(maximum.stores[0].index[d], maximum);
     bool many = parallel_dim.valid() && maximum.box[parallel_dim] != 1;
-    if (many && iterator_of(read.index[d], e) != of[parallel_dim]) return false;
+    if (many && sole_iterator(read.index[d], e) != of[parallel_dim]) return false;
   }
   return true;
 }
@@ -126,7 +119,7 @@ bool reads_row(const Piece& e, size_t load, const Piece& maximum,
 std::optional<std::vector<IteratorId>> iterators_read(const Piece& piece, size_t load) {
   std::vector<IteratorId> of;
   for (const Index& index : piece.loads[load].index) {
-    of.push_back(iterator_of(index, piece));
+    of.push_back(sole_iterator(index, piece));
     if (!of.back().valid() && !(index.value < 0 && index.affine == constant_affine(0))) {
       return std::nullopt;
     }
@@ -136,7 +129,7 @@ std::optional<std::vector<IteratorId>> iterators_read(const Piece& piece, size_t
 
 // The only load of the tensor, where the result is linear in it.
 std::optional<size_t> linear_load(const Contraction& c, TensorId tensor) {
-  if (!one_plain_piece(c)) return std::nullopt;
+  if (!is_plain_contraction(c)) return std::nullopt;
   const Piece& piece = c.pieces[0];
   std::optional<size_t> found;
   for (size_t i = 0; i < piece.loads.size(); ++i) {
@@ -154,7 +147,8 @@ std::optional<size_t> linear_load(const Contraction& c, TensorId tensor) {
 }  // namespace
 
 std::optional<Distance> distance_to(const Piece& e, const Contraction& maximum) {
-  if (!one_plain_piece(maximum) || maximum.aggregation != Aggregation::max) return std::nullopt;
+  if (!is_plain_contraction(maximum) || maximum.aggregation != Aggregation::max)
+    return std::nullopt;
   const Piece& m = maximum.pieces[0];
   if (m.box.size() != m.parallel_dims + 1 || !is_float(maximum.accumulator)) return std::nullopt;
   for (const Node& n : e.body.nodes) {

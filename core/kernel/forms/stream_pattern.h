@@ -8,9 +8,6 @@
 
 namespace tile::stream {
 
-// The iterator that the index is, alone, if it is.
-IteratorId iterator_of(const Index& index, const Piece& piece);
-
 // exp(x - m) in a pointwise piece E, m read from a maximum over one iterator of the same x.
 struct Distance {
   size_t load = 0;                      // of m

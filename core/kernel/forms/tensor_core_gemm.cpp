@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/ir/analysis/accesses.h"
 #include "core/ir/analysis/matrix_types.h"
 #include "core/kernel/argument_layout.h"
 #include "core/kernel/forms/tensor_core_steps.h"
@@ -85,9 +86,8 @@ bool is_beside(const tile::Access& a, const tile::Access& b) {
 }
 
 bool plain_indices(const tile::Access& access) {
-  return std::all_of(access.index.begin(), access.index.end(), [](const Index& i) {
-    return i.value < 0 && i.boundary == Boundary::in_range && i.affine.is_integral();
-  });
+  return std::all_of(access.index.begin(), access.index.end(),
+                     [](const Index& i) { return is_plain_index(i) && i.affine.is_integral(); });
 }
 
 class Recogniser {

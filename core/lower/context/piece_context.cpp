@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/kernel/collapse.h"
+#include "core/ir/analysis/accesses.h"
 #include "core/kernel/coverage.h"
 #include "core/kernel/geometry.h"
 #include "core/kernel/stream.h"

@@ -1,7 +1,7 @@
 // Loops of the register tile.
 #include "core/lower/context/tile_loops.h"
 
-#include "core/kernel/collapse.h"
+#include "core/ir/analysis/accesses.h"
 #include "core/lower/launch/nest_builders.h"
 
 namespace tile::lowering {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "core/ir/analysis/accesses.h"
 #include "core/schedule/cost/piece/thread_cost.h"
 #include "core/schedule/facts/piece_facts.h"
 
@@ -140,7 +141,7 @@ int64_t PackingLowering::moved_by(size_t load, IteratorId iterator) const {
   int64_t sum = 0;
   for (size_t d = 0; d < access.index.size(); ++d) {
     const Rational& factor = access.index[d].affine.coefficient(iterator);
-    bool plain = access.index[d].value < 0 && access.index[d].boundary == Boundary::in_range;
+    bool plain = is_plain_index(access.index[d]);
     if (!plain || !factor.is_integer()) return 0;
     sum += factor.num() * b.strides[d];
   }

@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "core/kernel/collapse.h"
+#include "core/ir/analysis/accesses.h"
 #include "core/kernel/forms/long_tile.h"
 #include "core/lower/context/piece_values.h"
 #include "core/lower/context/tile_loops.h"

@@ -1,7 +1,7 @@
 // The innermost statement of a sum that packed neighbours make, and its operands.
 #include "core/lower/tile/dot_lowering.h"
 
-#include "core/kernel/collapse.h"
+#include "core/ir/analysis/accesses.h"
 #include "core/lower/context/tile_loops.h"
 #include "core/lower/launch/nest_builders.h"
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/ir/analysis/accesses.h"
 #include "core/ir/analysis/statement_uses.h"
 #include "core/ir/operation_cost.h"
 #include "core/passes/normalize/index_forms.h"
@@ -76,10 +77,8 @@ class DroppedConditions {
       std::vector<Affine> at(map.iterators.size(), constant_affine(0));
       for (size_t d = 0; d < load.index.size(); ++d) {
         if (load.index[d].value >= 0) return false;
-        for (size_t u = 0; u < at.size(); ++u) {
-          bool along = map.stores[0].index[d].affine == iterator_affine(u);
-          if (along) at[u] = load.index[d].affine;
-        }
+        IteratorId u = sole_iterator(map.stores[0].index[d], map);
+        if (u.valid()) at[u.index()] = load.index[d].affine;
       }
       for (const Constraint& k : map.constraints) {
         if (!forms.within(substitute(k.form, at), k.lo, k.hi)) return false;
@@ -88,8 +87,8 @@ class DroppedConditions {
     return true;
   }
 
-  const StatementUses uses_;  // whoever has conditions reads the same
   BoundProgram& program_;
+  const StatementUses uses_;  // whoever has conditions reads the same
 };
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/ir/analysis/accesses.h"
+#include "core/ir/analysis/plain_contraction.h"
 #include "core/passes/normalize/index_forms.h"
 
 namespace tile {
@@ -14,10 +16,9 @@ std::optional<Piece> over_all_cells(Piece piece, const Shape& shape) {
   for (size_t d = 0; d < shape.size(); ++d) {
     const Index& index = piece.stores[0].index[d];
     if (index.affine == constant_affine(0) && shape[d] == 1) continue;
-    size_t u = 0;
-    while (u < used.size() && !(index.affine == iterator_affine(u))) ++u;
-    if (u == used.size() || used[u]) return std::nullopt;
-    used[u] = true;
+    IteratorId u = sole_iterator(index, piece);
+    if (!u.valid() || used[u.index()]) return std::nullopt;
+    used[u.index()] = true;
     if (piece.box[u] == shape[d]) continue;
     piece.constraints.push_back({index.affine, 0, piece.box[u], true});
     piece.box[u] = shape[d];
@@ -36,7 +37,7 @@ bool loads_anywhere(const BoundProgram& program, Piece whole) {
     const Shape& shape = program.tensors[load.tensor].shape;
     for (size_t d = 0; d < load.index.size(); ++d) {
       const Index& index = load.index[d];
-      bool plain = index.value < 0 && index.boundary == Boundary::in_range;
+      bool plain = is_plain_index(index);
       if (!plain || !forms.within(index.affine, 0, shape[d])) return false;
     }
   }
@@ -46,7 +47,7 @@ bool loads_anywhere(const BoundProgram& program, Piece whole) {
 }  // namespace
 
 std::optional<Piece> masked_map(const BoundProgram& program, const Contraction& c) {
-  if (!c.normalized || c.pieces.size() != 1 || c.fill || c.outputs.size() != 1) return std::nullopt;
+  if (!is_plain_contraction(c)) return std::nullopt;
   const Piece& piece = c.pieces[0];
   const BoundTensor& result = program.tensors[c.outputs[0]];
   bool points = std::all_of(piece.box.begin(), piece.box.end(), [](int64_t n) { return n > 0; });

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/ir/analysis/accesses.h"
 #include "core/passes/normalize/substitution.h"
 
 namespace tile {
@@ -73,16 +74,12 @@ std::optional<std::vector<IteratorId>> pointwise_map(const BoundProgram& program
   if (tuple && !stores_components(c, result)) return std::nullopt;
   std::vector<IteratorId> map;
   for (size_t d = 0; d + (tuple ? 1 : 0) < result.shape.size(); ++d) {
-    const Affine& form = piece.stores[0].index[d].affine;
-    if (piece.stores[0].index[d].value >= 0) return std::nullopt;
-    IteratorId iterator;
-    for (IteratorId u : piece.iterators.ids()) {
-      if (form == iterator_affine(u)) iterator = u;
-    }
+    const Index& index = piece.stores[0].index[d];
+    IteratorId iterator = sole_iterator(index, piece);
     // A diagonal leaves the other cells at zero.
     if (iterator.valid() && std::find(map.begin(), map.end(), iterator) != map.end())
       return std::nullopt;
-    bool zero = form == constant_affine(0) && result.shape[d] == 1;
+    bool zero = index.affine == constant_affine(0) && index.value < 0 && result.shape[d] == 1;
     bool whole = iterator.valid() && piece.box[iterator] == result.shape[d];
     if (!zero && !whole) return std::nullopt;
     map.push_back(iterator);
@@ -99,9 +96,8 @@ std::optional<size_t> component_read(const Producer& producer, const Access& acc
 }
 
 bool inlinable_access(const Access& access) {
-  return std::all_of(access.index.begin(), access.index.end(), [](const Index& index) {
-    return index.value < 0 && index.boundary == Boundary::in_range;
-  });
+  return std::all_of(access.index.begin(), access.index.end(),
+                     [](const Index& index) { return is_plain_index(index); });
 }
 
 bool rules_pass(const BoundProgram& program, const Producer& producer, const Access& outer) {

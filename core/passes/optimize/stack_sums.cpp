@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 
+#include "core/ir/analysis/accesses.h"
 #include "core/ir/text.h"
 #include "core/passes/optimize/optimize.h"
 #include "core/passes/optimize/whole_sums.h"
@@ -221,9 +222,9 @@ class Stacking {
     const std::vector<Index>&to = p.stores[0].index, &from = p.loads[0].index;
     if (part.type != whole.type || from.size() != p.box.size()) return std::nullopt;
     for (size_t d = 0; d < from.size(); ++d) {
-      bool same = from[d].value < 0 && from[d].boundary == Boundary::in_range &&
-                  from[d].affine == iterator_affine(d) && to[d + 1].affine == iterator_affine(d) &&
-                  part.shape[d] == p.box[IteratorId(d)] && whole.shape[d + 1] == part.shape[d];
+      bool same = is_plain_index(from[d]) && from[d].affine == iterator_affine(d) &&
+                  to[d + 1].affine == iterator_affine(d) && part.shape[d] == p.box[IteratorId(d)] &&
+                  whole.shape[d + 1] == part.shape[d];
       if (!same) return std::nullopt;
     }
     if (!to[0].affine.is_constant()) return std::nullopt;

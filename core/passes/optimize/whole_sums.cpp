@@ -4,6 +4,8 @@
 #include <iterator>
 #include <utility>
 
+#include "core/ir/analysis/accesses.h"
+#include "core/ir/analysis/plain_contraction.h"
 #include "core/ir/analysis/uses.h"
 
 namespace tile {
@@ -14,7 +16,7 @@ bool is_identity(const Access& access, const Shape& shape, const IterationBox& b
   if (access.index.size() != box.size() || shape.size() != box.size()) return false;
   for (size_t d = 0; d < shape.size(); ++d) {
     const Index& index = access.index[d];
-    bool plain = index.value < 0 && index.boundary == Boundary::in_range;
+    bool plain = is_plain_index(index);
     if (!plain || shape[d] != box[d] || !(index.affine == iterator_affine(d))) return false;
   }
   return true;
@@ -39,7 +41,7 @@ namespace {
 
 // A piece for each cell of the result, at which its only load reads what it stores.
 bool is_copy(const Contraction& c, const BoundTensors& tensors) {
-  if (!c.normalized || c.outputs.size() != 1 || c.fill || c.pieces.size() != 1) return false;
+  if (!is_plain_contraction(c)) return false;
   const Piece& piece = c.pieces[0];
   const BoundTensor& result = tensors[c.outputs[0]];
   if (!piece.constraints.empty() || piece.parallel_dims != piece.box.size() ||
@@ -54,10 +56,7 @@ bool is_copy(const Contraction& c, const BoundTensors& tensors) {
 }  // namespace
 
 std::optional<std::vector<TensorId>> whole_sum(const Contraction& c, const BoundTensors& tensors) {
-  if (!c.normalized || c.aggregation != Aggregation::assign || c.outputs.size() != 1 || c.fill ||
-      c.pieces.size() != 1) {
-    return std::nullopt;
-  }
+  if (!is_plain_contraction(c) || c.aggregation != Aggregation::assign) return std::nullopt;
   const Piece& piece = c.pieces[0];
   const BoundTensor& result = tensors[c.outputs[0]];
   if (compute_type(result.type) != c.accumulator || !piece.constraints.empty() ||

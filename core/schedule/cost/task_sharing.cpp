@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/kernel/collapse.h"
+#include "core/ir/analysis/accesses.h"
 
 namespace tile {
 namespace {
@@ -12,8 +12,7 @@ double separate_stores(const Piece& piece) {
   double stores = 1;
   for (size_t u = 0; u < piece.parallel_dims; ++u) stores *= static_cast<double>(piece.box[u]);
   const std::vector<Index>& index = piece.stores[0].index;
-  IteratorId row =
-      index.empty() ? IteratorId() : sole_iterator(index.back(), piece.iterators.size());
+  IteratorId row = index.empty() ? IteratorId() : sole_iterator(index.back(), piece);
   return row.valid() ? stores / static_cast<double>(piece.box[row]) : stores;
 }
 

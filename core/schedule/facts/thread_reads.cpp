@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/kernel/collapse.h"
+#include "core/ir/analysis/accesses.h"
 #include "core/kernel/forms/gpu_forms.h"
 
 namespace tile::gpu {
@@ -72,9 +72,8 @@ int64_t constant_offset(const Access& a, const Kernel& kernel) {
 
 // Whether equal elements have equal addresses in the code, which a compiler sees.
 bool is_plain(const Access& a) {
-  return std::all_of(a.index.begin(), a.index.end(), [](const Index& i) {
-    return i.value < 0 && i.boundary == Boundary::in_range && i.affine.is_integral();
-  });
+  return std::all_of(a.index.begin(), a.index.end(),
+                     [](const Index& i) { return is_plain_index(i) && i.affine.is_integral(); });
 }
 
 class Counting {

@@ -1,6 +1,7 @@
 // Which schedules end in registers that hold matrices.
 #include <algorithm>
 
+#include "core/ir/analysis/accesses.h"
 #include "core/kernel/coverage.h"
 #include "core/kernel/forms/amx_tiles.h"
 #include "core/kernel/geometry.h"
@@ -40,7 +41,7 @@ bool in_memory(const Access& access, IteratorId k, const BoundTensors& tensors) 
   int64_t stride = 1, moved = 0;
   for (size_t d = shape.size(); d-- > 0;) {
     const Index& index = access.index[d];
-    if (index.value >= 0 || index.boundary != Boundary::in_range) return false;
+    if (!is_plain_index(index)) return false;
     if (!index.affine.is_integral()) return false;
     moved += index.affine.coefficient(k).num() * stride;
     stride *= shape[d];

@@ -3,8 +3,8 @@
 #include <map>
 #include <set>
 
+#include "core/ir/analysis/accesses.h"
 #include "core/ir/analysis/uses.h"
-#include "core/kernel/collapse.h"
 #include "core/kernel/coverage.h"
 #include "core/schedule/facts/piece_facts.h"
 #include "core/schedule/search/dynamic_extent.h"
@@ -27,7 +27,7 @@ class Walkers {
 IteratorId first_index(const Piece& piece) {
   const Access& store = piece.stores[0];
   if (store.index.empty()) return {};
-  return sole_iterator(store.index[0], piece.iterators.size());
+  return sole_iterator(store.index[0], piece);
 }
 
 // The row is the one that walks dimension 0 of the last result.
@@ -117,8 +117,7 @@ class Finder {
       bool here = !a.index[d].affine.coefficient(walker).is_zero();
       if (!here) continue;
       bool lives_in_rows = row_results_.contains(a.tensor);
-      bool plain = (d == 0 || lives_in_rows) &&
-                   sole_iterator(a.index[d], piece.iterators.size()) == walker &&
+      bool plain = (d == 0 || lives_in_rows) && sole_iterator(a.index[d], piece) == walker &&
                    shape(a.tensor)[d] == size_;
       if (!plain) return false;
       if (dimensions_.try_emplace(a.tensor, d).first->second != d) return false;
@@ -130,7 +129,7 @@ class Finder {
     auto walked = [&](const Access& a) {
       auto at = dimensions_.find(a.tensor);
       if (at == dimensions_.end()) return true;
-      return sole_iterator(a.index[at->second], piece.iterators.size()) == walker;
+      return sole_iterator(a.index[at->second], piece) == walker;
     };
     return std::all_of(piece.stores.begin(), piece.stores.end(), walked) &&
            std::all_of(piece.loads.begin(), piece.loads.end(), walked);

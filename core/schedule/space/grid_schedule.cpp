@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "core/ir/analysis/accesses.h"
 #include "core/kernel/geometry.h"
 #include "core/schedule/cost/estimate.h"
 #include "core/schedule/legality/legality.h"
@@ -24,13 +25,10 @@ constexpr size_t kChoices = 12;
 std::optional<std::vector<IteratorId>> stored_iterators(const Piece& piece) {
   std::vector<IteratorId> list;
   for (const Index& index : piece.stores.at(0).index) {
-    std::optional<IteratorId> only;
-    for (size_t u = 0; u < piece.iterators.size(); ++u) {
-      if (index.affine == iterator_affine(u)) only = IteratorId(u);
-    }
-    bool fresh = only && std::find(list.begin(), list.end(), *only) == list.end();
-    if (!fresh || index.value >= 0) return std::nullopt;
-    list.push_back(*only);
+    IteratorId only = sole_iterator(index, piece);
+    bool fresh = only.valid() && std::find(list.begin(), list.end(), only) == list.end();
+    if (!fresh) return std::nullopt;
+    list.push_back(only);
   }
   return list;
 }

@@ -1,4 +1,6 @@
-// Who makes and reads the tensors of a program.
+// Who makes and reads the tensors of a program, and how accesses move with iterators.
+#include "core/ir/analysis/accesses.h"
+#include "core/ir/analysis/plain_contraction.h"
 #include "core/ir/analysis/statement_uses.h"
 #include "tests/support/run_tile.h"
 
@@ -55,6 +57,9 @@ TensorId named(const BoundProgram& p, const std::string& name) {
   ADD_FAILURE() << name;
   return {};
 }
+const Piece& first_piece(const BoundProgram& p) {
+  return std::get<Contraction>(p.statements[0]).pieces[0];
+}
 
 // Each reader once, in order; a fill is read; what is read through a view is the view.
 TEST(StatementUses, MakersAndReaders) {
@@ -80,6 +85,63 @@ TEST(StatementUses, OutputsAndWhatIsViewedAreNotInner) {
   EXPECT_FALSE(uses.is_inner(named(p, "T")));
   EXPECT_FALSE(uses.is_inner(named(p, "O")));
   EXPECT_EQ(seen_outside(p), (std::set<TensorId>{named(p, "T"), named(p, "O")}));
+}
+
+TEST(Accesses, MoveWithIterators) {
+  BoundProgram p = program();
+  const Piece& piece = first_piece(p);
+  EXPECT_FALSE(moves_with(piece.loads[0], size_t{0}));  // an index that is a value
+  EXPECT_TRUE(may_move_with(piece.loads[0], 0));
+  EXPECT_FALSE(may_move_with(piece.loads[1], 0));
+  EXPECT_TRUE(moves_with(piece.loads[1], IteratorId(1)));
+  EXPECT_TRUE(may_move_with(piece.loads[1], 1));
+}
+
+TEST(Accesses, SoleIteratorOfAnIndex) {
+  BoundProgram p = program();
+  const Piece& piece = first_piece(p);
+  auto sole = [&](size_t load) { return sole_iterator(piece.loads[load].index[0], piece); };
+  EXPECT_FALSE(sole(0).valid());  // a value
+  EXPECT_FALSE(sole(1).valid());  // shifted
+  EXPECT_EQ(sole(2), IteratorId(0));
+  EXPECT_FALSE(sole(3).valid());
+  EXPECT_FALSE(sole(4).valid());
+  EXPECT_EQ(sole(5), IteratorId(1));
+  // Of the first iterator alone there is no second one.
+  EXPECT_FALSE(sole_iterator(piece.loads[5].index[0], 1).valid());
+  EXPECT_FALSE(is_plain_index(piece.loads[0].index[0]));
+  EXPECT_TRUE(is_plain_index(piece.loads[1].index[0]));
+  EXPECT_FALSE(is_plain_index(piece.loads[3].index[0]));
+  EXPECT_TRUE(is_constant_index(piece.loads[4].index[0]));
+  EXPECT_FALSE(is_constant_index(piece.loads[5].index[0]));
+}
+
+// Forms of fewer iterators have no coefficients, zeros included, of the others.
+TEST(Accesses, KeepIterators) {
+  Access access;
+  access.index.resize(2);
+  access.index[0].affine = iterator_affine(0) + iterator_affine(2) - iterator_affine(2);
+  access.index[1].affine = constant_affine(3);
+  access.index[0].affine.coefficients.resize(3);
+  keep_iterators(access, 1);
+  EXPECT_EQ(access.index[0].affine.coefficients.size(), 1U);
+  EXPECT_EQ(access.index[0].affine, iterator_affine(0));
+  EXPECT_EQ(access.index[1].affine, constant_affine(3));
+}
+
+TEST(PlainContraction, OnePieceOneResultAndNoFill) {
+  BoundProgram p = program();
+  EXPECT_FALSE(is_plain_contraction(std::get<Contraction>(p.statements[0])));
+  Contraction c = std::get<Contraction>(p.statements[1]);
+  EXPECT_TRUE(is_plain_contraction(c));
+  Contraction two = c, filled = c, open = c;
+  two.pieces.push_back(c.pieces[0]);
+  filled.fill = named(p, "A");
+  open.normalized = false;
+  c.outputs.push_back(c.outputs[0]);
+  for (const Contraction* other : {&two, &filled, &open, &c}) {
+    EXPECT_FALSE(is_plain_contraction(*other));
+  }
 }
 
 }  // namespace
