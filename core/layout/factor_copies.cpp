@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "core/ir/analysis/accesses.h"
+#include "core/ir/analysis/plain_contraction.h"
 #include "core/ir/analysis/uses.h"
 #include "core/kernel/collapse.h"
 #include "core/schedule/cost/estimate.h"
@@ -34,6 +35,19 @@ Body split_value() {
 
 }  // namespace
 
+std::optional<std::vector<IteratorId>> whole_dimensions(const Access& access, const Piece& piece,
+                                                        const Shape& shape) {
+  std::vector<IteratorId> list;
+  for (size_t d = 0; d < access.index.size(); ++d) {
+    IteratorId u = sole_iterator(access.index[d], piece);
+    bool whole = u.valid() && piece.box[u] == shape[d] &&
+                 std::find(list.begin(), list.end(), u) == list.end();
+    if (!whole) return std::nullopt;
+    list.push_back(u);
+  }
+  return list;
+}
+
 ProductExtents product_extents(const Piece& piece, const Access& first, const Access& second) {
   ProductExtents of;
   for (size_t u = 0; u < piece.box.size(); ++u) {
@@ -42,6 +56,14 @@ ProductExtents product_extents(const Piece& piece, const Access& first, const Ac
     if (u < piece.parallel_dims && a != b) (a ? of.rows : of.columns) *= piece.box[u];
   }
   return of;
+}
+
+std::optional<PieceClass> matrix_class(const Contraction& c, const BoundTensors& tensors) {
+  bool form =
+      is_plain_contraction(c) && c.pieces[0].loads.size() == 2 && c.pieces[0].constraints.empty();
+  if (!form) return std::nullopt;
+  PieceClass kind = classify(c.pieces[0], c, tensors);
+  return kind.kind == KernelClass::matrix ? std::optional(std::move(kind)) : std::nullopt;
 }
 
 double alone_ns(const Contraction& c, const BoundProgram& program, const Target& target) {

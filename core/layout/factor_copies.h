@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/kernel/kernel.h"
 #include "core/layout/layout.h"
 
 namespace tile {
@@ -16,12 +17,21 @@ int64_t bytes_of(const Shape& shape, DType type);
 // The dimension that the iterator alone moves along, with step 1; nullopt: another form.
 std::optional<size_t> only_dimension(const Access& access, size_t iterator);
 
+// The iterator that each dimension of a tensor of this shape is, all of it, and none of them twice;
+// nullopt: another form.
+std::optional<std::vector<IteratorId>> whole_dimensions(const Access& access, const Piece& piece,
+                                                        const Shape& shape);
+
 // Points of a product's rows, that move the first access alone, of its columns, that move the
 // second alone, and of its terms, that move both; 1 where there are none.
 struct ProductExtents {
   int64_t rows = 1, columns = 1, terms = 1;
 };
 ProductExtents product_extents(const Piece& piece, const Access& first, const Access& second);
+
+// What the iterators of a product of matrices are for; nullopt: the statement is no sum of products
+// of two loads' elements, without conditions, that has rows, columns and terms.
+std::optional<PieceClass> matrix_class(const Contraction& c, const BoundTensors& tensors);
 
 // The model's time of a statement as a kernel of its own.
 double alone_ns(const Contraction& c, const BoundProgram& program, const Target& target);

@@ -7,7 +7,6 @@
 
 #include "core/ir/analysis/accesses.h"
 #include "core/ir/analysis/uses.h"
-#include "core/kernel/kernel.h"
 #include "core/kernel/schedule.h"
 #include "core/layout/factor_copies.h"
 #include "core/layout/layout.h"
@@ -21,19 +20,6 @@ constexpr double kLeastPoints = 1 << 20;
 
 using Iterators = std::vector<IteratorId>;
 using Order = std::vector<size_t>;  // of a tensor's dimensions
-
-// The iterator that each dimension is, all of it; nullopt: another form.
-std::optional<Iterators> iterators_of(const Access& a, const Piece& piece, const Shape& shape) {
-  Iterators list;
-  for (size_t d = 0; d < a.index.size(); ++d) {
-    IteratorId u = sole_iterator(a.index[d], piece.iterators.size());
-    bool whole = u.valid() && piece.box[u] == shape[d] &&
-                 std::find(list.begin(), list.end(), u) == list.end();
-    if (!whole) return std::nullopt;
-    list.push_back(u);
-  }
-  return list;
-}
 
 // Where each of the iterators stands among the dimensions.
 std::optional<Order> order_of(const Iterators& wanted, const Iterators& dimensions) {
@@ -62,30 +48,27 @@ struct Groups {
 };
 
 std::optional<Groups> groups_of(const Contraction& c, const BoundTensors& tensors) {
-  bool form = c.normalized && c.pieces.size() == 1 && c.outputs.size() == 1 && !c.fill &&
-              c.pieces[0].loads.size() == 2 && c.pieces[0].constraints.empty();
-  if (!form) return std::nullopt;
+  std::optional<PieceClass> kind = matrix_class(c, tensors);
+  if (!kind) return std::nullopt;
   const Piece& piece = c.pieces[0];
-  PieceClass kind = classify(piece, c, tensors);
-  if (kind.kind != KernelClass::matrix) return std::nullopt;
   auto shape = [&](const Access& a) { return tensors[a.tensor].shape; };
   auto copies_keep = [&](const Access& a) { return tensors[a.tensor].type == DType::f32; };
   if (!std::all_of(piece.loads.begin(), piece.loads.end(), copies_keep)) return std::nullopt;
   Groups g;
   for (size_t i = 0; i < 2; ++i) {
-    auto factor = iterators_of(piece.loads[i], piece, shape(piece.loads[i]));
+    auto factor = whole_dimensions(piece.loads[i], piece, shape(piece.loads[i]));
     if (!factor) return std::nullopt;
     g.factors[i] = *factor;
     for (IteratorId u : *factor) {
-      if (kind.roles[u] == Role::k) g.terms[i].push_back(u);
+      if (kind->roles[u] == Role::k) g.terms[i].push_back(u);
     }
   }
-  auto result = iterators_of(piece.stores[0], piece, shape(piece.stores[0]));
+  auto result = whole_dimensions(piece.stores[0], piece, shape(piece.stores[0]));
   if (!result || result->empty()) return std::nullopt;
-  Role last = kind.roles[result->back()];
+  Role last = kind->roles[result->back()];
   g.rows_first = last == Role::n;
   for (IteratorId u : *result) {
-    Role role = kind.roles[u];
+    Role role = kind->roles[u];
     bool batch = role == Role::batch, column = role == last;
     if (!batch && role != Role::m && role != Role::n) return std::nullopt;
     // A group whose dimensions others interrupt is not walked as one.

@@ -8,7 +8,7 @@
 #include "core/ir/analysis/accesses.h"
 #include "core/ir/analysis/statement_uses.h"
 #include "core/ir/analysis/uses.h"
-#include "core/kernel/kernel.h"
+#include "core/layout/factor_copies.h"
 #include "core/layout/layout.h"
 #include "core/layout/program_parts.h"
 #include "core/passes/normalize/substitution.h"
@@ -28,7 +28,7 @@ std::vector<Role> roles_of(const Access& a, const Piece& piece, const PieceClass
   std::vector<Role> roles;
   std::set<IteratorId> seen;
   for (const Index& index : a.index) {
-    IteratorId u = sole_iterator(index, piece.iterators.size());
+    IteratorId u = sole_iterator(index, piece);
     if (!u.valid() || !seen.insert(u).second) return {};
     roles.push_back(kind.roles[u]);
   }
@@ -65,10 +65,8 @@ class Ordering {
 
  private:
   bool is_product(const Contraction& c) const {
-    bool form = c.normalized && c.pieces.size() == 1 && c.outputs.size() == 1 && !c.fill &&
-                c.pieces[0].loads.size() == 2 && c.pieces[0].constraints.empty();
-    return form && point_count(c.pieces[0]) >= kLeastPoints &&
-           classify(c.pieces[0], c, program_.tensors).kind == KernelClass::matrix;
+    return !c.pieces.empty() && point_count(c.pieces[0]) >= kLeastPoints &&
+           matrix_class(c, program_.tensors);
   }
 
   // Nobody else sees the order of its dimensions.
@@ -82,8 +80,8 @@ class Ordering {
       return c != nullptr && c->normalized && c->fill != id;
     });
   }
-  // That make or read it, in order.
 
+  // That make or read it, in order.
   std::vector<size_t> statements_of(TensorId id) const {
     std::vector<size_t> list = uses_.readers(id);
     if (std::optional<size_t> maker = uses_.maker(id)) list.insert(list.begin(), *maker);

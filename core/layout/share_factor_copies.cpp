@@ -9,7 +9,6 @@
 
 #include "core/ir/analysis/accesses.h"
 #include "core/ir/analysis/uses.h"
-#include "core/kernel/kernel.h"
 #include "core/kernel/schedule.h"
 #include "core/layout/factor_copies.h"
 #include "core/layout/layout.h"
@@ -33,24 +32,7 @@ struct Readers {
 
 const Contraction* product_of(const BoundStatement& statement, const BoundTensors& tensors) {
   const auto* c = std::get_if<Contraction>(&statement);
-  bool form = c != nullptr && c->normalized && c->pieces.size() == 1 && c->outputs.size() == 1 &&
-              !c->fill && c->pieces[0].loads.size() == 2 && c->pieces[0].constraints.empty();
-  if (!form || classify(c->pieces[0], *c, tensors).kind != KernelClass::matrix) return nullptr;
-  return c;
-}
-
-// The iterator that each dimension is, all of it.
-std::optional<std::vector<IteratorId>> iterators_of(const Access& a, const Piece& piece,
-                                                    const Shape& shape) {
-  std::vector<IteratorId> list;
-  for (size_t d = 0; d < a.index.size(); ++d) {
-    IteratorId u = sole_iterator(a.index[d], piece.iterators.size());
-    bool whole = u.valid() && piece.box[u] == shape[d] &&
-                 std::find(list.begin(), list.end(), u) == list.end();
-    if (!whole) return std::nullopt;
-    list.push_back(u);
-  }
-  return list;
+  return c != nullptr && matrix_class(*c, tensors) ? c : nullptr;
 }
 
 // The factor's dimensions with those of terms before, or behind, those that its products keep.
@@ -145,7 +127,8 @@ class Sharing {
   void share(TensorId factor, const Readers& readers) {
     const Contraction one = product(readers.statements[0]);
     const Piece& piece = one.pieces[0];
-    auto iterators = iterators_of(piece.loads[readers.load], piece, program_.tensors[factor].shape);
+    auto iterators =
+        whole_dimensions(piece.loads[readers.load], piece, program_.tensors[factor].shape);
     if (!iterators) return;
     std::vector<Order> orders = orders_of(*iterators, classify(piece, one, program_.tensors));
     size_t tensors = program_.tensors.size();

@@ -4,13 +4,11 @@
 #include <set>
 
 #include "core/ir/analysis/accesses.h"
-#include "core/kernel/kernel.h"
+#include "core/layout/unfolding.h"
 #include "core/passes/normalize/substitution.h"
 
 namespace tile {
 namespace {
-
-constexpr int64_t kMostBytes = 1 << 30;  // of a copy
 
 class RowUnfolding {
  public:
@@ -44,19 +42,13 @@ class RowUnfolding {
   }
   bool is_plain(const Access& a) {
     for (size_t d = 0; d < a.index.size(); ++d) {
-      std::optional<size_t> u = iterator_of(a.index[d].affine);
-      if (!u || box(*u) != tensor(a).shape[d]) return false;
-      bool term = *u >= piece().parallel_dims;
+      IteratorId u = sole_iterator(a.index[d], piece());
+      if (!u.valid() || box(u.index()) != tensor(a).shape[d]) return false;
+      bool term = !piece().is_parallel(u);
       if (term && !columns_.empty()) return false;
-      (term ? terms_ : columns_).push_back(*u);
+      (term ? terms_ : columns_).push_back(u.index());
     }
     return !terms_.empty() && !columns_.empty();
-  }
-  std::optional<size_t> iterator_of(const Affine& form) const {
-    for (size_t u = 0; u < piece().iterators.size(); ++u) {
-      if (form == iterator_affine(u)) return u;
-    }
-    return std::nullopt;
   }
   bool find_rows() {
     rows_.clear();
@@ -90,38 +82,17 @@ class RowUnfolding {
   void merge_channels() {
     if (rows_.size() < 2) return;
     size_t u = rows_[rows_.size() - 2].iterator, v = rows_.back().iterator;
-    Access& a = piece().loads[1 - plain_];
+    const Access& a = windows();
     size_t d = dimensions_of(u)[0], e = dimensions_of(v)[0];
-    const BoundTensor t = tensor(a);
+    const Shape& shape = tensor(a).shape;
     bool neighbours = e == d + 1 && a.index[d].affine.coefficient(u) == Rational(1);
-    bool all = neighbours && a.index[e].affine == iterator_affine(v) && box(v) == t.shape[e];
-    if (!all || e + 1 != t.shape.size() || constrained(v)) return;
+    bool all = neighbours && a.index[e].affine == iterator_affine(v) && box(v) == shape[e];
+    if (!all || e + 1 != shape.size() || layout::is_constrained(piece(), v)) return;
     int64_t channels = box(v);
-    Shape shape = t.shape;
-    shape[d] *= channels;
-    shape.pop_back();
-    a.tensor = copies_.add(t.name + "_joined", t.type, shape, t.view_of.value_or(a.tensor));
-    Affine before = a.index[d].affine;
-    a.index[d].affine = joined(before, u, channels);
-    a.index.pop_back();
-    for (Constraint& k : piece().constraints) {
-      Affine rest = k.form - before;
-      if (!rest.is_constant()) continue;
-      k.lo = (k.lo - rest.constant.num()) * channels;
-      k.hi = (k.hi - rest.constant.num()) * channels;
-      k.form = a.index[d].affine;
-    }
+    layout::join_dimensions(piece(), 1 - plain_, d, u, channels, copies_);
     rows_.pop_back();
     rows_.back().channels = channels;
     rows_.back().channel = v;
-  }
-  bool constrained(size_t u) const {
-    return std::any_of(piece().constraints.begin(), piece().constraints.end(),
-                       [&](const Constraint& c) { return !c.form.coefficient(u).is_zero(); });
-  }
-  // Of u * channels + v in the place of u.
-  static Affine joined(const Affine& form, size_t u, int64_t channels) {
-    return (form - iterator_affine(u)) * Rational(channels) + iterator_affine(u);
   }
 
   // Rows of the copy are whole accesses.
@@ -142,31 +113,17 @@ class RowUnfolding {
     int64_t last = shape.back();
     shape.back() = ceil_div(last, each) * each;
     bool pads = shape.back() != last;
-    if (bytes_of(shape, source.type) > kMostBytes) return std::nullopt;
-    Access read = from;
+    if (bytes_of(shape, source.type) > layout::kMostUnfoldedBytes) return std::nullopt;
     std::set<size_t> used;  // constraints that the copy keeps
-    for (size_t d = 0; d < read.index.size(); ++d) {
-      Affine form = from.index[d].affine;
-      bool outside = pads && !form.coefficient(rows_.back().iterator).is_zero();
-      for (size_t k = 0; k < piece().constraints.size(); ++k) {
-        if (!keeps_inside(piece().constraints[k], form, source.shape[d])) continue;
-        used.insert(k);
-        outside = true;
-      }
-      if (outside) read.index[d].boundary = Boundary::constant;
-      read.index[d].affine = substitute(form, place);
-    }
+    Access read =
+        layout::read_for_copy(piece(), from, source.shape, place,
+                              pads ? std::optional(rows_.back().iterator) : std::nullopt, used);
     if (used.size() != piece().constraints.size()) return std::nullopt;
     padded_ = shape.back();
     TensorId to = copies_.add(source.name + "_unfolded", source.type, std::move(shape));
     made.emplace_back(
         copies_.copied(to, read, std::move(names), pads ? std::optional(last) : std::nullopt));
     return to;
-  }
-  static bool keeps_inside(const Constraint& c, const Affine& form, int64_t extent) {
-    Affine rest = c.form - form;
-    if (!rest.is_constant() || !rest.is_integral()) return false;
-    return c.lo == rest.constant.num() && c.hi - rest.constant.num() == extent;
   }
 
   // The product of both matrices, and the statement that copies its result to where it belongs.
@@ -238,12 +195,7 @@ class RowUnfolding {
       p.box.push_back(old.box[u]);
     }
     p.stores = old.stores;
-    for (Access& store : p.stores) {
-      for (Index& index : store.index) {
-        if (index.affine.coefficients.size() <= old.parallel_dims) continue;
-        index.affine.coefficients.resize(old.parallel_dims);
-      }
-    }
+    for (Access& store : p.stores) keep_iterators(store, old.parallel_dims);
     p.loads = {std::move(read)};
     p.body.results = {p.body.cast(p.body.load(0, copies_.tensor(from).type), c.accumulator)};
     c.pieces = {std::move(p)};

@@ -5,14 +5,13 @@
 
 #include "core/ir/analysis/accesses.h"
 #include "core/kernel/forms/gpu_forms.h"
-#include "core/kernel/kernel.h"
+#include "core/layout/unfolding.h"
 #include "core/passes/normalize/substitution.h"
 
 namespace tile {
 namespace {
 
-constexpr int64_t kMostBytes = 1 << 30;  // of a copy
-constexpr size_t kMostRank = 5;          // that bulk copies take
+constexpr size_t kMostRank = 5;  // that bulk copies take
 
 class Unfolding {
  public:
@@ -70,40 +69,15 @@ class Unfolding {
     if (!first || !second || *second != *first + 1) return std::nullopt;
     bool whole = a.index[*second].affine == iterator_affine(v) &&
                  piece.box[v] == copies_.tensor(a.tensor).shape[*second];
-    return whole && !constrained(piece, v) ? first : std::nullopt;
-  }
-  static bool constrained(const Piece& piece, size_t u) {
-    return std::any_of(piece.constraints.begin(), piece.constraints.end(),
-                       [&](const Constraint& c) { return !c.form.coefficient(u).is_zero(); });
+    return whole && !layout::is_constrained(piece, v) ? first : std::nullopt;
   }
 
   void merge(Piece& piece, size_t u, size_t v, size_t a, size_t b) {
     int64_t inner = piece.box[v];
-    // t = inner * u + v takes the place of u: a form f with u times 1 becomes (inner * f)(u = 0) +
-    // t.
-    for (auto [i, d] : {std::pair{size_t{0}, a}, {size_t{1}, b}}) {
-      Access& load = piece.loads[i];
-      const BoundTensor t = copies_.tensor(load.tensor);
-      Affine before = load.index[d].affine;
-      for (Constraint& k : piece.constraints) {
-        Affine rest = k.form - before;
-        if (k.form.coefficient(u).is_zero() || !rest.is_constant()) continue;
-        k.lo = (k.lo - rest.constant.num()) * inner;
-        k.hi = (k.hi - rest.constant.num()) * inner;
-        k.form = joined(before, u, inner);
-      }
-      Shape shape = t.shape;
-      shape[d] *= inner;
-      shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(d) + 1);
-      load.tensor = copies_.add(t.name + "_joined", t.type, shape, t.view_of.value_or(load.tensor));
-      load.index[d].affine = joined(before, u, inner);
-      load.index.erase(load.index.begin() + static_cast<std::ptrdiff_t>(d) + 1);
-    }
+    layout::join_dimensions(piece, 0, a, u, inner, copies_);
+    layout::join_dimensions(piece, 1, b, u, inner, copies_);
     piece.box[u] *= inner;
     piece.box[v] = 1;
-  }
-  static Affine joined(const Affine& form, size_t u, int64_t inner) {
-    return (form - iterator_affine(u)) * Rational(inner) + iterator_affine(u);
   }
 
   // Outermost first as the factor that shares indices with parallel dimensions lies in memory.
@@ -135,23 +109,11 @@ class Unfolding {
     }
     for (size_t u : parallel_dims) seen.push_back(piece.box[u]);
     seen.push_back(terms);
-    if (bytes_of(shape, source.type) > kMostBytes) return std::nullopt;
+    if (bytes_of(shape, source.type) > layout::kMostUnfoldedBytes) return std::nullopt;
     bool pads = padded != piece.box[taps.back()];
-    Access read = from, result;
-    for (size_t d = 0; d < read.index.size(); ++d) {
-      bool outside = pads && !from.index[d].affine.coefficient(taps.back()).is_zero();
-      for (size_t k = 0; k < piece.constraints.size(); ++k) {
-        const Constraint& condition = piece.constraints[k];
-        Affine rest = condition.form - from.index[d].affine;
-        if (!rest.is_constant() || !rest.is_integral()) continue;
-        int64_t shift = rest.constant.num();
-        if (condition.lo - shift != 0 || condition.hi - shift != source.shape[d]) continue;
-        used.insert(k);
-        outside = true;
-      }
-      if (outside) read.index[d].boundary = Boundary::constant;
-      read.index[d].affine = substitute(from.index[d].affine, place);
-    }
+    Access result;
+    Access read = layout::read_for_copy(piece, from, source.shape, place,
+                                        pads ? std::optional(taps.back()) : std::nullopt, used);
     TensorId whole = copies_.add(source.name + "_unfolded", source.type, shape);
     made_.emplace_back(copies_.copied(whole, read, names,
                                       pads ? std::optional(piece.box[taps.back()]) : std::nullopt));
@@ -168,13 +130,7 @@ class Unfolding {
     piece.box.push_back(terms);
     piece.constraints.clear();
     piece.loads = std::move(matrices);
-    for (Access& store : piece.stores) {
-      for (Index& index : store.index) {
-        if (index.affine.coefficients.size() > piece.parallel_dims) {
-          index.affine.coefficients.resize(piece.parallel_dims);
-        }
-      }
-    }
+    for (Access& store : piece.stores) keep_iterators(store, piece.parallel_dims);
   }
 
   FactorCopies& copies_;
