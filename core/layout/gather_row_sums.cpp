@@ -8,6 +8,7 @@
 
 #include "core/fusion/group.h"
 #include "core/ir/analysis/accesses.h"
+#include "core/ir/analysis/fresh_names.h"
 #include "core/ir/analysis/plain_contraction.h"
 #include "core/ir/analysis/uses.h"
 #include "core/kernel/stream.h"
@@ -243,7 +244,8 @@ class Gathering {
   std::vector<BoundStatement> divided(const Contraction& c, const Chunks& chunks) {
     const Piece& piece = c.pieces[0];
     BoundTensor partial;
-    partial.name = program_.tensors[c.outputs[0]].name + "_partial";
+    partial.name =
+        FreshNames(program_.tensors).get(program_.tensors[c.outputs[0]].name + "_partial");
     partial.type = c.accumulator;
     Contraction first = c, second = c;
     first.pieces = {partial_piece(piece, chunks)};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/ir/analysis/fresh_names.h"
 #include "core/ir/analysis/uses.h"
 #include "core/kernel/forms/stream_pattern.h"
 #include "core/passes/normalize/fold_constants.h"
@@ -38,9 +39,8 @@ Piece with_iterators_in_order(const Piece& piece, const std::vector<size_t>& ord
 
 class OwnScores {
  public:
-  OwnScores(BoundProgram& program, const ScoreRegion& region) : program_(program), region_(region) {
-    for (const BoundTensor& t : program.tensors) names_.insert(t.name);
-  }
+  OwnScores(BoundProgram& program, const ScoreRegion& region)
+      : program_(program), region_(region), names_(program.tensors) {}
 
   Instead run(const std::vector<Sharing>& lists) {
     for (const Sharing& list : lists) {
@@ -137,10 +137,7 @@ class OwnScores {
     return c;
   }
   TensorId add(BoundTensor like, Shape shape, DType type) {
-    std::string base = like.name;
-    for (int n = 1; !names_.insert(like.name).second; ++n) {
-      like.name = base + "_" + std::to_string(n);
-    }
+    like.name = names_.get(like.name);
     like.shape = std::move(shape);
     like.type = type;
     like.role = TensorRole::temporary;
@@ -216,7 +213,7 @@ class OwnScores {
 
   BoundProgram& program_;
   const ScoreRegion& region_;
-  std::set<std::string> names_;
+  FreshNames names_;
   Instead instead_;
 };
 

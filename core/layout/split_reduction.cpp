@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "core/ir/analysis/accesses.h"
+#include "core/ir/analysis/fresh_names.h"
 #include "core/ir/analysis/plain_contraction.h"
 #include "core/ir/analysis/uses.h"
 #include "core/layout/layout.h"
@@ -199,7 +200,8 @@ void split_reduction(BoundProgram& program, const Target& target) {
     int64_t size = ceil_div(piece.box[cut->iterator], cut->chunks);
     int64_t chunks = ceil_div(piece.box[cut->iterator], size);
     BoundTensor partial;
-    partial.name = program.tensors[c->outputs[0]].name + "_partial";
+    partial.name =
+        FreshNames(program.tensors).get(program.tensors[c->outputs[0]].name + "_partial");
     partial.type = c->accumulator;
     partial.shape = {chunks};
     for (size_t i = 0; i < piece.parallel_dims; ++i) partial.shape.push_back(piece.box[i]);

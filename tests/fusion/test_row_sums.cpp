@@ -102,6 +102,21 @@ TEST(RowSums, AreGatheredWhateverTheRows) {
   EXPECT_EQ(unequal, 0U) << "chunks divide the rows";
 }
 
+// The program has a tensor of the name that sums of chunks would have.
+TEST(RowSums, OfChunksHaveNamesOfTheirOwn) {
+  const std::string text =
+      "function (X[M, N], D[M, N], G_partial[N]) -> (O, G, B) { S[m, 0: M, 1] = +(X[m, n]);"
+      " C = X * N - S; O = C * D + G_partial; G[n: N] = +(C[m, n] * D[m, n]);"
+      " B[n: N] = +(D[m, n]); }";
+  size_t gathered = 0;
+  for (int64_t columns : {5, 16, 33}) {
+    HostTensor rows = numbers(DType::f32, {128, columns});
+    RowSums sums{text, {rows, rows, numbers(DType::f32, {columns})}};
+    gathered += expect_agreement(sums, without_caches(2), true, 0);
+  }
+  EXPECT_GT(gathered, 0U);
+}
+
 // Rows of two dimensions, of which one stays whole.
 TEST(RowSums, OfRowsInSeveralDimensions) {
   const std::string text =

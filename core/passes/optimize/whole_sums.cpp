@@ -123,9 +123,11 @@ Contraction sum_of_whole(TensorId result, const std::vector<TensorId>& terms,
 }
 
 TensorUses::TensorUses(const BoundProgram& program)
-    : program_(program), readings_(program.tensors.size(), 0), makers_(program.tensors.size()) {
+    : program_(program),
+      readings_(program.tensors.size(), 0),
+      makers_(program.tensors.size()),
+      names_(program.tensors) {
   for (const BoundTensor& t : program.tensors) {
-    names_.insert(t.name);
     if (t.view_of) readings_[*t.view_of] += 2;
   }
   for (TensorId id : program.outputs) readings_[id] += 2;
@@ -164,14 +166,6 @@ std::optional<size_t> TensorUses::sole_maker(TensorId id) const {
                c->accumulator == compute_type(t.type) && t.role == TensorRole::temporary &&
                !t.view_of;
   return plain ? makers_[id] : std::nullopt;
-}
-
-std::string TensorUses::fresh_name(const std::string& of) {
-  std::string name = of;
-  for (int number = 1; !names_.insert(name).second; ++number) {
-    name = of + "_" + std::to_string(number);
-  }
-  return name;
 }
 
 }  // namespace tile

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/ir/analysis/fresh_names.h"
 #include "core/ir/bound.h"
 
 namespace tile {
@@ -39,13 +40,13 @@ class TensorUses {
   std::optional<size_t> maker(TensorId id) const;
   // The tensor, or the one that it is a whole copy of.
   TensorId origin(TensorId id) const;
-  std::string fresh_name(const std::string& of);
+  std::string fresh_name(const std::string& of) { return names_.get(of); }
 
  private:
   const BoundProgram& program_;
   IdVector<TensorId, size_t> readings_;
   IdVector<TensorId, std::optional<size_t>> makers_;
-  std::set<std::string> names_;
+  FreshNames names_;
 };
 
 }  // namespace tile

@@ -53,5 +53,14 @@ TEST(SplitReduction, FewCellsAreDividedOnAnyMachine) {
   EXPECT_EQ(p.statements.size(), 2U) << print(p);
 }
 
+// The program has a tensor of the name that partial sums would have.
+TEST(SplitReduction, PartialSumsHaveNamesOfTheirOwn) {
+  BoundProgram p = after_passes(
+      "function (X[M, N]) -> (O, O_partial) { O[] = +(X[m, n]); O_partial = X * 2.0; }",
+      {{1024, 512}}, threads_with(1, 1 << 20));
+  EXPECT_EQ(p.statements.size(), 3U) << print(p);
+  EXPECT_NE(print(p).find("tensor O_partial_1: "), std::string::npos) << print(p);
+}
+
 }  // namespace
 }  // namespace tile::test
