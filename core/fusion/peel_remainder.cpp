@@ -33,10 +33,8 @@ IteratorId row_parallel_dim(const Kernel& kernel) {
   IteratorId parallel_dim = sole_iterator(piece.stores[0].index.back(), piece);
   if (!parallel_dim.valid()) return {};
   Role role = kind.roles[parallel_dim];
-  bool free = role == Role::m || role == Role::n;
-  visit_nodes(piece.body, [&](const Node& node) {
-    free = free && !(node.kind == NodeKind::index && node.slot == parallel_dim.index());
-  });
+  bool free =
+      (role == Role::m || role == Role::n) && !names_index(piece.body, parallel_dim.index());
   return free ? parallel_dim : IteratorId();
 }
 

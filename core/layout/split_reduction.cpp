@@ -177,14 +177,6 @@ Piece combining_piece(const Piece& piece, const Contraction& c, int64_t chunks, 
   return result;
 }
 
-bool uses_index(const Piece& piece, size_t iterator) {
-  bool used = false;
-  visit_nodes(piece.body, [&](const Node& n) {
-    used = used || (n.kind == NodeKind::index && n.slot == iterator);
-  });
-  return used;
-}
-
 }  // namespace
 
 void split_reduction(BoundProgram& program, const Target& target) {
@@ -192,7 +184,7 @@ void split_reduction(BoundProgram& program, const Target& target) {
   for (BoundStatement& statement : program.statements) {
     Contraction* c = std::get_if<Contraction>(&statement);
     std::optional<Cut> cut = c == nullptr ? std::nullopt : cut_of(*c, program, target);
-    if (!cut || uses_index(c->pieces[0], cut->iterator)) {
+    if (!cut || names_index(c->pieces[0].body, cut->iterator)) {
       statements.push_back(std::move(statement));
       continue;
     }

@@ -87,7 +87,7 @@ class RowUnfolding {
     const Shape& shape = tensor(a).shape;
     bool neighbours = e == d + 1 && a.index[d].affine.coefficient(u) == Rational(1);
     bool all = neighbours && a.index[e].affine == iterator_affine(v) && box(v) == shape[e];
-    if (!all || e + 1 != shape.size() || layout::is_constrained(piece(), v)) return;
+    if (!all || e + 1 != shape.size() || is_constrained(piece(), v)) return;
     int64_t channels = box(v);
     layout::join_dimensions(piece(), 1 - plain_, d, u, channels, copies_);
     rows_.pop_back();

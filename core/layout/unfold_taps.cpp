@@ -69,7 +69,7 @@ class Unfolding {
     if (!first || !second || *second != *first + 1) return std::nullopt;
     bool whole = a.index[*second].affine == iterator_affine(v) &&
                  piece.box[v] == copies_.tensor(a.tensor).shape[*second];
-    return whole && !layout::is_constrained(piece, v) ? first : std::nullopt;
+    return whole && !is_constrained(piece, v) ? first : std::nullopt;
   }
 
   void merge(Piece& piece, size_t u, size_t v, size_t a, size_t b) {

@@ -1,13 +1,6 @@
 #include "core/layout/unfolding.h"
 
-#include <algorithm>
-
 namespace tile::layout {
-
-bool is_constrained(const Piece& piece, size_t iterator) {
-  return std::any_of(piece.constraints.begin(), piece.constraints.end(),
-                     [&](const Constraint& c) { return !c.form.coefficient(iterator).is_zero(); });
-}
 
 void join_dimensions(Piece& piece, size_t load, size_t d, size_t u, int64_t inner,
                      FactorCopies& copies) {

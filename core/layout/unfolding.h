@@ -13,9 +13,6 @@ namespace tile::layout {
 
 constexpr int64_t kMostUnfoldedBytes = 1 << 30;  // of a copy
 
-// Whether some condition of the piece changes with the iterator.
-bool is_constrained(const Piece& piece, size_t iterator);
-
 // The load's dimension `d`, along which `u` moves with step 1, and the one behind it, whose `inner`
 // cells another iterator walks, are seen as one: u takes the place of inner * u and that iterator.
 // So do conditions on the dimension's form.

@@ -34,6 +34,18 @@ IteratorId sole_iterator(const Index& index, size_t iterators) {
   return sole;
 }
 
+bool is_constrained(const Piece& piece, size_t iterator) {
+  return std::any_of(piece.constraints.begin(), piece.constraints.end(),
+                     [&](const Constraint& c) { return !c.form.coefficient(iterator).is_zero(); });
+}
+bool names_index(const Body& body, size_t iterator) {
+  bool named = false;
+  visit_nodes(body, [&](const Node& n) {
+    named = named || (n.kind == NodeKind::index && n.slot == iterator);
+  });
+  return named;
+}
+
 void keep_iterators(Access& access, size_t count) {
   for (Index& index : access.index) {
     auto& coefficients = index.affine.coefficients;

@@ -1,4 +1,4 @@
-// The iterators that accesses move with, and the accesses of a list that a body reads.
+// Where a piece says something of an iterator: indices, conditions and values of its body.
 #pragma once
 
 #include <utility>
@@ -22,6 +22,14 @@ IteratorId sole_iterator(const Index& index, size_t iterators);
 inline IteratorId sole_iterator(const Index& index, const Piece& piece) {
   return sole_iterator(index, piece.iterators.size());
 }
+
+// Whether some condition of the piece changes with the iterator.
+bool is_constrained(const Piece& piece, size_t iterator);
+inline bool is_constrained(const Piece& piece, IteratorId u) {
+  return is_constrained(piece, u.index());
+}
+// Whether a node of the body, regions included, is the iterator's value.
+bool names_index(const Body& body, size_t iterator);
 
 // Leaves out of the access's forms the iterators behind the first so many, which none of them moves
 // with.

@@ -85,8 +85,7 @@ std::optional<DotForm> dot_form(const Piece& piece, const Contraction& c,
 
 bool packs_along(const DotForm& form, const Piece& piece, IteratorId iterator) {
   if (!piece.box.contains(iterator) || piece.is_parallel(iterator)) return false;
-  bool free = std::all_of(piece.constraints.begin(), piece.constraints.end(),
-                          [&](const auto& c) { return c.form.coefficient(iterator).is_zero(); });
+  bool free = !is_constrained(piece, iterator);
   auto moves = [&](size_t load) {
     bool some = false;
     for (const Index& index : piece.loads[load].index) {

@@ -55,11 +55,7 @@ std::optional<ScanForm> scan_form(const Piece& piece, const Contraction& contrac
   for (const Access& a : piece.loads) {
     if (may_move_with(a, s.parallel_dim)) return std::nullopt;
   }
-  bool named = false;
-  visit_nodes(piece.body, [&](const Node& node) {
-    named = named || (node.kind == NodeKind::index && node.slot == s.parallel_dim);
-  });
-  if (named) return std::nullopt;
+  if (names_index(piece.body, s.parallel_dim)) return std::nullopt;
   return s;
 }
 

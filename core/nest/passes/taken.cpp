@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/ir/analysis/accesses.h"
+
 namespace tile::nest {
 namespace {
 
@@ -26,22 +28,6 @@ bool has_taken(const Body& body) {
   return std::any_of(body.nodes.begin(), body.nodes.end(), [&](const Node& node) {
     return taken(body, node).valid() || (node.region && has_taken(*node.region));
   });
-}
-
-// Keeps the loads that the body still reads, in order of first use.
-void drop_unread(Body& body, std::vector<Access>& loads) {
-  std::vector<int> renumbered(loads.size(), -1);
-  std::vector<Access> kept;
-  change_nodes(body, [&](Node& node) {
-    if (node.kind != NodeKind::load) return;
-    int& to = renumbered[node.slot];
-    if (to < 0) {
-      to = static_cast<int>(kept.size());
-      kept.push_back(loads[node.slot]);
-    }
-    node.slot = to;
-  });
-  loads = std::move(kept);
 }
 
 // `more`: numbers of nodes that are needed beside the body's results; -1: none.

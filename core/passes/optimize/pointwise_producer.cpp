@@ -106,11 +106,7 @@ bool rules_pass(const BoundProgram& program, const Producer& producer, const Acc
   for (size_t u = 0; u < rules.size(); ++u) {
     if (rules[u] == Boundary::in_range) continue;
     if (rules[u] == Boundary::constant) return false;
-    bool named = false;
-    visit_nodes(source.body, [&](const Node& n) {
-      named = named || (n.kind == NodeKind::index && n.slot == u);
-    });
-    if (named) return false;
+    if (names_index(source.body, u)) return false;
     for (const Access& load : source.loads) {
       const Shape& shape = program.tensors[load.tensor].shape;
       for (size_t d = 0; d < load.index.size(); ++d) {

@@ -52,10 +52,6 @@ class PieceRules {
     all.insert(all.end(), s_.tile.begin(), s_.tile.end());
     return all;
   }
-  bool in_conditions(size_t u) const {
-    return std::any_of(piece_.constraints.begin(), piece_.constraints.end(),
-                       [&](const Constraint& c) { return !c.form.coefficient(u).is_zero(); });
-  }
   bool constrained_reduction() const {
     for (const Constraint& c : piece_.constraints) {
       for (size_t u = piece_.parallel_dims; u < piece_.box.size(); ++u) {
@@ -347,7 +343,9 @@ class PieceRules {
     const Access& access = piece_.loads[p.load];
     // Of what is packed once blocks of a reduction are wanted where others have conditions.
     bool fixed = is_fixed(kernel_.tensors, access.tensor);
-    auto conditioned = [&](size_t u) { return fixed ? in_conditions(u) : constrained_reduction(); };
+    auto conditioned = [&](size_t u) {
+      return fixed ? is_constrained(piece_, u) : constrained_reduction();
+    };
     for (const Index& index : access.index) {
       if (index.value >= 0) return "a packed gather";
     }

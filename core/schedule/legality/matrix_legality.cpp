@@ -15,12 +15,6 @@ bool any_matrix(const std::vector<Loop>& loops) {
                      [](const Loop& l) { return l.binding == Binding::matrix; });
 }
 
-// Neither the rows nor the columns are named by a condition: a register has no lanes to leave out.
-bool conditioned(const Piece& piece, IteratorId iterator) {
-  return std::any_of(piece.constraints.begin(), piece.constraints.end(),
-                     [&](const Constraint& c) { return !c.form.coefficient(iterator).is_zero(); });
-}
-
 bool is_packed(const PieceSchedule& s, size_t load) {
   return std::any_of(s.packings.begin(), s.packings.end(),
                      [&](const Packing& p) { return p.load == load; });
@@ -67,7 +61,8 @@ std::string broken_loops(const PieceSchedule& s, const Piece& piece) {
   bool empty =
       std::any_of(piece.box.begin(), piece.box.end(), [](int64_t extent) { return extent < 1; });
   if (empty) return "tiles without points";
-  bool conditions = conditioned(piece, m.iterator) || conditioned(piece, n.iterator);
+  // A register has no lanes to leave out.
+  bool conditions = is_constrained(piece, m.iterator) || is_constrained(piece, n.iterator);
   return conditions ? "tiles with conditions on their rows or columns" : "";
 }
 

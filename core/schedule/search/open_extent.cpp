@@ -99,13 +99,8 @@ class Finder {
   bool fits(StageId stage, const Piece& piece) {
     IteratorId walker = walkers_->of(stage, piece);
     if (!walker.valid()) return false;
-    bool free =
-        piece.is_parallel(walker) && piece.box[walker] == size_ &&
-        std::all_of(piece.constraints.begin(), piece.constraints.end(),
-                    [&](const Constraint& c) { return c.form.coefficient(walker).is_zero(); });
-    visit_nodes(piece.body, [&](const Node& node) {
-      free = free && !(node.kind == NodeKind::index && node.slot == walker.index());
-    });
+    bool free = piece.is_parallel(walker) && piece.box[walker] == size_ &&
+                !is_constrained(piece, walker) && !names_index(piece.body, walker.index());
     auto walked = [&](const Access& a) { return walks(a, walker, piece); };
     return free && std::all_of(piece.stores.begin(), piece.stores.end(), walked) &&
            std::all_of(piece.loads.begin(), piece.loads.end(), walked);

@@ -116,6 +116,19 @@ TEST(Accesses, SoleIteratorOfAnIndex) {
   EXPECT_FALSE(is_constant_index(piece.loads[5].index[0]));
 }
 
+TEST(Accesses, ConditionsAndValuesThatNameAnIterator) {
+  BoundProgram p = program();
+  Piece piece = first_piece(p);
+  EXPECT_FALSE(is_constrained(piece, size_t{0}));
+  piece.constraints.push_back({iterator_affine(1) + constant_affine(2), 0, 4, false});
+  EXPECT_FALSE(is_constrained(piece, IteratorId(0)));
+  EXPECT_TRUE(is_constrained(piece, IteratorId(1)));
+  EXPECT_FALSE(names_index(piece.body, 0));
+  piece.body.index(0, DType::i64);
+  EXPECT_TRUE(names_index(piece.body, 0));
+  EXPECT_FALSE(names_index(piece.body, 1));
+}
+
 // Forms of fewer iterators have no coefficients, zeros included, of the others.
 TEST(Accesses, KeepIterators) {
   Access access;

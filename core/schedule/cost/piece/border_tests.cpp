@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/ir/analysis/accesses.h"
 #include "core/support/checked.h"
 
 namespace tile {
@@ -23,10 +24,7 @@ bool BorderTests::repeats_border(const Constraint& c) const {
   int64_t named = 0, inside = 1;
   for (size_t u : t_.iterators) named += c.form.coefficient(u).is_zero() ? 0 : 1;
   for (size_t r = f_.piece.parallel_dims; r < f_.piece.box.size(); ++r) {
-    bool settled =
-        std::any_of(f_.piece.constraints.begin(), f_.piece.constraints.end(),
-                    [&](const Constraint& k) { return !k.form.coefficient(r).is_zero(); });
-    if (!settled) inside *= f_.piece.box[r];
+    if (!is_constrained(f_.piece, r)) inside *= f_.piece.box[r];
   }
   return named == 1 && inside > 1;
 }
@@ -67,9 +65,7 @@ double BorderTests::tested_taps() const {
   double inside = 1;
   for (size_t j = 0; j < t_.iterators.size() && f_.taps_only; ++j) {
     size_t u = t_.iterators[j];
-    bool tested = std::any_of(f_.piece.constraints.begin(), f_.piece.constraints.end(),
-                              [&](auto& c) { return !c.form.coefficient(u).is_zero(); });
-    if (tested && !t_.has_lanes_of(u)) inside *= 1 - at_border(j);
+    if (is_constrained(f_.piece, u) && !t_.has_lanes_of(u)) inside *= 1 - at_border(j);
   }
   return 1 - inside;
 }

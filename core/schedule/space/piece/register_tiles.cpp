@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/ir/analysis/accesses.h"
 #include "core/schedule/cost/piece/access_cycles.h"
 
 namespace tile {
@@ -21,11 +22,6 @@ constexpr int64_t kMostVectors = 4;      // of one row of the tile
 constexpr int64_t kMostRows =
     8;  // of one parallel dimension, where the lanes run along a reduction
 constexpr int64_t kIndependent = 8;  // accumulators that hide the latency of an addition
-
-bool constrains(const Piece& piece, size_t u) {
-  return std::any_of(piece.constraints.begin(), piece.constraints.end(),
-                     [&](const Constraint& c) { return !c.form.coefficient(u).is_zero(); });
-}
 
 // A load whose elements are used many times can be packed: then its vectors are contiguous.
 bool packable(const Piece& piece, const AccessFacts& a) {
@@ -50,7 +46,7 @@ double vector_score(const PieceFacts& f, size_t u) {
   }
   auto extent = static_cast<double>(piece.box[u]), lanes = static_cast<double>(f.lanes);
   double used = extent / (std::ceil(extent / lanes) * lanes);
-  double penalty = (u >= piece.parallel_dims ? 0.25 : 0) + (constrains(piece, u) ? 0.5 : 0);
+  double penalty = (u >= piece.parallel_dims ? 0.25 : 0) + (is_constrained(piece, u) ? 0.5 : 0);
   return (cycles + f.body + penalty) / used;
 }
 
@@ -84,7 +80,7 @@ std::vector<IteratorId> unroll_choices(const PieceFacts& f, IteratorId vector) {
     for (size_t r = piece.parallel_dims; r < piece.box.size() && f.taps_only; ++r) {
       if (f.slides(u, r)) spared += each;  // rows share what their windows read
     }
-    if (constrains(piece, u)) spared -= each;
+    if (is_constrained(piece, u)) spared -= each;
     double size = static_cast<double>(std::min<int64_t>(piece.box[u], 64));
     scored.emplace_back(-spared / each * 1000 - size, IteratorId(u));
   }
@@ -96,7 +92,7 @@ std::vector<IteratorId> unroll_choices(const PieceFacts& f, IteratorId vector) {
   // Neither of a picture's sides is the better one by this score.
   for (size_t i = result.size(); i > 0 && i < scored.size(); ++i) {
     auto [score, u] = scored[i];
-    if (score != scored[i - 1].first || !constrains(piece, u.index())) break;
+    if (score != scored[i - 1].first || !is_constrained(piece, u.index())) break;
     result.push_back(u);
   }
   return result;
