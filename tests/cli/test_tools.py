@@ -120,6 +120,12 @@ class Tools(unittest.TestCase):
         self.assertIn("at most", self.tile("run", "d.tile", "--in", "A=iota:1x70000:u8", "--out", "O=d.jpg", fails=True))
         self.assertIn("cannot", self.tile("run", "d.tile", "--in", "A=iota:2x2:u8", "--out", "O=no/d.jpg", fails=True))
 
+    def test_tables_of_bytes_stand_where_their_function_does(self):
+        self.write("curve.mfg", "def result_u8 |x, y| {\n  let c = f32(input_u8(x, y))\n"
+                   "  let bright = 255.0*(c.xyz/255.0)^2.2\n  u8[*bright, 255.0 - c.w]\n}\n")
+        rows = self.tile("explain", "curve.mfg", "--backend", "cpu", "--shape", "input_u8=640x480x4:u8").splitlines()
+        self.assertEqual([(row.split()[1], "table" in row) for row in rows[1:3]], [("3", True), ("1", False)])
+
     def test_a_profile_has_each_kernel(self):
         self.write("p.tile", "function (A[M, N]) -> (S) { R[i: M] = +(A[i, j]); S = sort(R, 0); }")
         done = self.run_tile("run", "p.tile", "--in", "A=random:64x64", "--profile", "--backend", "cpu")

@@ -29,8 +29,8 @@ struct Support {
 
 class Tabulator {
  public:
-  Tabulator(BoundProgram& program, std::vector<BoundStatement>& made, Piece& piece)
-      : program_(program), made_(made), piece_(piece) {}
+  Tabulator(BoundProgram& program, std::vector<BoundStatement>& made, Contraction& statement)
+      : program_(program), made_(made), piece_(statement.pieces[0]), statement_(statement.span) {}
 
   void run() {
     for (const Node& node : piece_.body.nodes) support_.push_back(support(node));
@@ -103,16 +103,33 @@ class Tabulator {
     return {found.begin(), found.end()};
   }
 
-  double cost(NodeId root) const {
+  // Calls visit(node) for each value of the byte that the root is made of.
+  template <class Visit>
+  void for_parts(NodeId root, const Visit& visit) const {
     IdVector<NodeId, bool> needed(piece_.body.nodes.size());
     needed[root] = true;
-    double sum = 0;
     for (size_t i = needed.size(); i-- > 0;) {
       if (!needed[i] || !of_a_byte(NodeId(i))) continue;
-      sum += node_cost(piece_.body.nodes[i]);
+      visit(piece_.body.nodes[i]);
       for (NodeId arg : piece_.body.nodes[i].args) needed[arg] = true;
     }
+  }
+  double cost(NodeId root) const {
+    double sum = 0;
+    for_parts(root, [&](const Node& node) { sum += node_cost(node); });
     return sum;
+  }
+  // Where the text has what a table is for, its costliest operation; what passes have made stands
+  // nowhere.
+  Span place_of(NodeId root) const {
+    Span place = statement_;
+    double most = 0;
+    for_parts(root, [&](const Node& node) {
+      if (node_cost(node) <= most || node.span.end <= node.span.begin) return;
+      most = node_cost(node);
+      place = node.span;
+    });
+    return place;
   }
 
   // The statement that fills the table of one value.
@@ -136,6 +153,7 @@ class Tabulator {
     Contraction c;
     c.accumulator = body[root].type;
     c.normalized = true;
+    c.span = place_of(root);
     c.pieces.push_back(std::move(piece));
     return c;
   }
@@ -222,6 +240,7 @@ class Tabulator {
   BoundProgram& program_;
   std::vector<BoundStatement>& made_;
   Piece& piece_;
+  Span statement_;
   IdVector<NodeId, Support> support_;
   std::set<NodeId> tables_;
   std::vector<std::pair<std::string, TensorId>> known_;
@@ -240,7 +259,7 @@ void tabulate(BoundProgram& program, const Target& target) {
   std::vector<BoundStatement> statements;
   for (BoundStatement& statement : program.statements) {
     Contraction* c = std::get_if<Contraction>(&statement);
-    if (c != nullptr && worth(*c)) Tabulator(program, statements, c->pieces[0]).run();
+    if (c != nullptr && worth(*c)) Tabulator(program, statements, *c).run();
     statements.push_back(std::move(statement));
   }
   program.statements = std::move(statements);
