@@ -7,6 +7,7 @@
 #include "runtime/engine/engine.h"
 #include "runtime/engine/launch/device_run.h"
 #include "runtime/engine/launch/host_run.h"
+#include "runtime/engine/parameter_ranges.h"
 
 namespace tile::api {
 namespace {
@@ -52,6 +53,7 @@ bool run_directly(const Executable& e, const DLTensor* const* inputs, size_t inp
     return false;
   }
   bool on_device = e.engine->session() != nullptr;
+  if (e.ranges && !on_device && e.ranges->has_news(pointers)) return false;
   if (on_device ? !call.sizing.empty() : !has_sizes(e, pointers)) return false;
   if (call.function != nullptr) {
     run_function(call, pointers);

@@ -127,7 +127,7 @@ inline bool overlaps(const void* data, size_t bytes, void* const* tensors, const
                                                size_t output_count) noexcept {
   void* pointers[CallPlan::kMost];
   if (input_count != call.inputs || output_count != call.outputs || call.function == nullptr ||
-      !call.sizing.empty() || !take_pointers(call, inputs, outputs, pointers)) {
+      call.looks_at_values || !take_pointers(call, inputs, outputs, pointers)) {
     return false;
   }
   run_function(call, pointers);

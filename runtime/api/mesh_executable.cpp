@@ -96,7 +96,7 @@ void run_views(const MeshExecutable& e, std::vector<TensorView> inputs,
 
 MeshExecutable::MeshExecutable(std::unique_ptr<const MeshProgram> program,
                                const InputDefaults& defaults)
-    : program_(std::move(program)) {
+    : program_(std::move(program)), ranges_(parameter_ranges(*program_->source())) {
   size_t rank = program_->mesh()->rank();
   inputs_ = described(program_->inputs(), rank, *program_->engine());
   outputs_ = described(program_->outputs(), rank, *program_->engine());
@@ -148,8 +148,9 @@ tile_error* run_on_mesh(const MeshExecutable& e, const DLTensor* const* inputs, 
     for (size_t o = 0; o < output_count; ++o) {
       views.push_back(view_of(outputs[o], output_of(program, o), true));
     }
-    run_views(e, input_views(program, e.defaults(), inputs, input_count, true), std::move(views),
-              given_options(options));
+    std::vector<TensorView> given = input_views(program, e.defaults(), inputs, input_count, true);
+    if (e.ranges() != nullptr) e.ranges()->look_at(*e.program().engine(), given);
+    run_views(e, std::move(given), std::move(views), given_options(options));
   });
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/api/handles.h"
+#include "runtime/engine/parameter_ranges.h"
 #include "runtime/ranks/rank_mesh.h"
 
 struct tile_mesh {
@@ -31,12 +32,15 @@ class MeshExecutable {
   const Box& output_box(size_t i) const { return output_boxes_[i]; }
   // This rank's boxes of the defaults.
   const InputDefaults& defaults() const { return defaults_; }
+  // Null where no parameter has one.
+  ParameterRanges* ranges() const { return ranges_.get(); }
 
  private:
   std::unique_ptr<const MeshProgram> program_;
   std::vector<LiveExecutable::Output> inputs_, outputs_;
   std::vector<Box> input_boxes_, output_boxes_;
   InputDefaults defaults_;
+  std::shared_ptr<ParameterRanges> ranges_;
 };
 
 // Throws Failure, FailureInText.

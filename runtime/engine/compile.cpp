@@ -28,6 +28,7 @@
 #include "runtime/engine/launch/donations.h"
 #include "runtime/engine/launch/input_strides.h"
 #include "runtime/engine/launch/memory_plan.h"
+#include "runtime/engine/parameter_ranges.h"
 #include "runtime/engine/records/ranking.h"
 #include "runtime/engine/size_class.h"
 #include "runtime/engine/steps/known_blocks.h"
@@ -247,9 +248,16 @@ std::shared_ptr<Executable> blank(const std::shared_ptr<Engine>& engine,
   e->engine = engine;
   e->source = program;
   e->defaults = input_defaults(*program);
+  e->ranges = parameter_ranges(*program);
   e->in_blocks = std::make_shared<KnownBlocks>();
   e->inputs = inputs;
   return e;
+}
+
+// Of an executable whose inputs are not the program's.
+void forget_parameters(Executable& e) {
+  e.defaults.assign(e.inputs.size(), std::nullopt);
+  e.ranges = nullptr;
 }
 
 // Where in the program's text a step begins.
@@ -296,6 +304,7 @@ void begin_again(Executable& e) {
   std::shared_ptr<Executable> before = blank(e.engine, e.source, e.inputs, e.own_code, e.constants);
   before->bound = std::move(e.bound);
   before->defaults = std::move(e.defaults);
+  before->ranges = std::move(e.ranges);
   before->pass_times = std::move(e.pass_times);
   before->output_strides = std::move(e.output_strides);
   e = std::move(*before);
@@ -325,7 +334,7 @@ StepLoop compiled_loop(const Executable& around, const BoundRepeat& repeat,
   for (TensorId id : step.inputs)
     inputs.push_back({{step.tensors[id].type, step.tensors[id].shape}, {}});
   std::shared_ptr<Executable> e = blank(around.engine, around.source, inputs, true, {});
-  e->defaults.assign(inputs.size(), std::nullopt);
+  forget_parameters(*e);
   e->bound = step;
   e->pass_times = around.pass_times;
   compile_bound_of(*e, passes.observer);
@@ -406,7 +415,7 @@ std::shared_ptr<const Executable> compile_bound(const std::shared_ptr<Engine>& e
   Controlled now(&control, &engine->options().limits);
   std::vector<InputLayout> inputs = layouts_of_inputs(bound, given.inputs);
   std::shared_ptr<Executable> e = blank(engine, source, inputs, true, {});
-  e->defaults.assign(inputs.size(), std::nullopt);
+  forget_parameters(*e);
   e->bound = std::move(bound);
   e->output_strides = std::move(given.outputs);
   compile_bound_of(*e, nullptr);

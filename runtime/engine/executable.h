@@ -27,6 +27,7 @@ class DeviceReplays;
 class Engine;
 class KnownBlocks;
 class OwnCode;
+class ParameterRanges;
 class PassTimes;
 struct StepsInBlocks;
 struct RankedSchedule;
@@ -128,8 +129,9 @@ struct Donation {
 // LiveExecutable).
 struct Executable : Retirable, std::enable_shared_from_this<Executable> {
   std::shared_ptr<Engine> engine;
-  std::shared_ptr<const Program> source;  // the program as parsed
-  InputDefaults defaults;                 // of its inputs
+  std::shared_ptr<const Program> source;    // the program as parsed
+  InputDefaults defaults;                   // of its inputs
+  std::shared_ptr<ParameterRanges> ranges;  // of its inputs, shared with copies; null: none has one
   std::vector<InputLayout> inputs;
   // Of the outputs, in elements, as launches write them where a run is given them; empty: dense.
   // Without an element for each output all are dense.

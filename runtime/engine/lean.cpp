@@ -69,6 +69,7 @@ std::shared_ptr<const Executable> without_stages(const Executable& e) {
   bare->engine = e.engine;
   bare->source = e.source;
   bare->defaults = e.defaults;
+  bare->ranges = e.ranges;
   bare->inputs = e.inputs;
   bare->constants = e.constants;
   bare->bound = tensors_of(e.bound);

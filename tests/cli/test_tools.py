@@ -126,6 +126,15 @@ class Tools(unittest.TestCase):
         rows = self.tile("explain", "curve.mfg", "--backend", "cpu", "--shape", "input_u8=640x480x4:u8").splitlines()
         self.assertEqual([(row.split()[1], "table" in row) for row in rows[1:3]], [("3", True), ("1", False)])
 
+    def test_values_outside_of_a_parameters_range_are_warned_about(self):
+        self.write("gain.mfg", "@param_f32 gain(SLIDER, min=0.0, max=4.0, init=2.0)\n"
+                   "def result_f32 |x, y| { input_f32(x, y)*gain }\n")
+        run = ["run", "gain.mfg", "--in", "input_f32=ones:1x1", "--in"]
+        for value, used in ("7", "4"), ("-1", "0"):
+            self.assertIn(f"1:12: run warning [range]: the parameter gain is {value}, outside of its range, 0 to 4: {used} is used",
+                          self.run_tile(*run, f"gain={value}").stderr)
+        self.assertEqual(self.run_tile(*run, "gain=4").stderr, "")
+
     def test_a_profile_has_each_kernel(self):
         self.write("p.tile", "function (A[M, N]) -> (S) { R[i: M] = +(A[i, j]); S = sort(R, 0); }")
         done = self.run_tile("run", "p.tile", "--in", "A=random:64x64", "--profile", "--backend", "cpu")

@@ -145,6 +145,22 @@ def test_warnings():
     assert tile.program(MATMUL).warnings == []
 
 
+def test_values_outside_of_a_parameters_range_are_told_once(caplog):
+    gain = tile.program("@param_f32 gain(SLIDER, min=0.0, max=4.0, init=2.0)\n"
+                        "def result_f32 |x, y| { input_f32(x, y)*gain }\n", language="mfg")
+    picture = np.ones((1, 2), np.float32)
+    with caplog.at_level(logging.WARNING, logger="tilejit"):
+        np.testing.assert_array_equal(gain(picture, gain=3.0), 3 * picture)
+        assert not caplog.messages
+        for given, used in ((7.5, 4), (-1.0, 0), (9.0, 4)):
+            np.testing.assert_array_equal(gain(picture, gain=given), used * picture)
+    (message,) = caplog.messages
+    assert "gain is 7.5, outside of its range, 0 to 4: 4 is used" in message
+    compiled = gain.compile(picture, gain=8.0)
+    compiled(picture, gain=8.0)
+    assert [w["code"] for w in compiled.warnings] == ["range"]
+
+
 def test_warnings_are_seen_where_logging_is_not_set_up():
     text = ("import tilejit\n"
             f"tilejit.program({MISTAKEN!r}).compile(tilejit.Spec((3, 3), 'f32'), tilejit.Spec((2,), 'f32'))\n")

@@ -104,6 +104,7 @@ CallPlan call_plan(const Executable& e) {
   for (size_t i = 0; i < e.inputs.size(); ++i) {
     if (e.inputs[i].type.value) plan.sizing.push_back(i);
   }
+  plan.looks_at_values = !plan.sizing.empty() || e.ranges != nullptr;
   for (const ConstantInput& c : e.constants) {
     plan.constants.push_back({c.input, c.given, c.copy.data});
   }

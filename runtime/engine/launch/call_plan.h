@@ -38,7 +38,8 @@ struct CallPlan {
     void* copy;
   };
   std::vector<Constant> constants;
-  std::vector<size_t> sizing;  // inputs whose values sizes are made of
+  std::vector<size_t> sizing;    // inputs whose values sizes are made of
+  bool looks_at_values = false;  // those, or others that have a range
 
   // A run is a call of this function with these given tensors, and these parameters of the launch.
   Code::Function function = nullptr;

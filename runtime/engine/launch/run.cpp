@@ -10,6 +10,7 @@
 #include "runtime/engine/launch/memory_plan.h"
 #include "runtime/engine/launch/pointer_array.h"
 #include "runtime/engine/launch/strided_copy.h"
+#include "runtime/engine/parameter_ranges.h"
 
 namespace tile {
 namespace {
@@ -50,6 +51,11 @@ std::vector<TensorView> with_copies(const Executable& e, std::span<const TensorV
   std::vector<TensorView> all(inputs.begin(), inputs.end());
   for (const ConstantInput& c : e.constants) all[c.input] = c.copy;
   return all;
+}
+
+void look_at_parameters(const Executable& e, std::span<const TensorView> inputs) {
+  if (e.constants.empty()) return e.ranges->look_at(*e.engine, inputs);
+  e.ranges->look_at(*e.engine, with_copies(e, inputs));
 }
 
 // Whether launches write output `o` where it is.
@@ -107,6 +113,7 @@ void run_with_staged_outputs(const Executable& e, std::span<const TensorView> in
 
 void run(const Executable& e, std::span<const TensorView> inputs,
          std::span<const TensorView> outputs, const RunOptions& options) {
+  if (e.ranges) look_at_parameters(e, inputs);
   bool plain = options.control == nullptr && options.profile == nullptr;
   if (plain && run_views_plainly(e.call, inputs, outputs)) return;
   std::vector<TensorView> copies;

@@ -15,6 +15,7 @@
 #include "runtime/engine/launch/memory_plan.h"
 #include "runtime/engine/launch/shared_memory.h"
 #include "runtime/engine/launch/strided_copy.h"
+#include "runtime/engine/parameter_ranges.h"
 #include "runtime/engine/steps/known_blocks.h"
 #include "runtime/engine/steps/trips.h"
 
@@ -350,6 +351,7 @@ void check_feeds(const Executable& e, std::span<const Feed> feeds) {
 void run_steps(const Executable& e, std::span<const TensorView> inputs,
                std::span<const TensorView> outputs, std::span<const Feed> feeds, uint64_t steps,
                const RunOptions& options) {
+  if (e.ranges) e.ranges->look_at(*e.engine, inputs);
   if (steps == 0) return copy_inputs(e, inputs, outputs, feeds, options.stream);
   if (steps > 1) check_overlaps(e, inputs, outputs, feeds);
   if (e.engine->session() == nullptr) return Steps(e, inputs, outputs, feeds, options).run(steps);

@@ -128,6 +128,7 @@ TILE_API tile_stage tile_error_stage(const tile_error* error);
  *   "aligned"      broadcasting that fits for these shapes by chance
  *   "always"       a condition that holds at every point anyway
  *   "unreached"    cells that no point reaches
+ *   "range"        a parameter's value outside its declared range, which is forced into it
  *   Calls
  *   "argument"     an argument of the call, such as a NULL handle or a tensor that does not fit */
 TILE_API const char* tile_error_code(const tile_error* error);
@@ -327,8 +328,10 @@ TILE_API tile_error* tile_program_signature(const tile_program* program, char** 
  * whole numbers that is 0: "truncated"), the second the shapes too: contractions without any point
  * ("empty"), conditions that always hold ("always"), cells that no point reaches ("unreached"),
  * sums of integers that leave their type ("overflow"), literal indices outside of a tensor
- * ("index"), broadcasting that fits by chance ("aligned"). An engine's log callback gets the same
- * as text, when a program is compiled. Freed with tile_string_free. */
+ * ("index"), broadcasting that fits by chance ("aligned"); then of each parameter the first value
+ * of runs so far that was outside its declared range ("range"; not looked at in a device's memory).
+ * An engine's log callback gets the same as text, when a program is compiled, of values when they
+ * are given. Freed with tile_string_free. */
 TILE_API tile_error* tile_program_warnings(const tile_program* program, char** json);
 TILE_API tile_error* tile_executable_warnings(const tile_executable* executable, char** json);
 
