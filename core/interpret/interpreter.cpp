@@ -6,7 +6,10 @@
 #include <cmath>
 
 #include "core/interpret/whole_tensor.h"
+#include "core/ir/analysis/uses.h"
 #include "core/ir/ranks/reduce_part.h"
+#include "core/ir/text.h"
+#include "core/support/bytes_text.h"
 #include "core/support/checked.h"
 #include "core/support/control.h"
 
@@ -93,17 +96,32 @@ void Interpreter::allocate(const std::vector<HostTensor>& inputs) {
 // The tensors, and beside them the accumulators of one at a time.
 void Interpreter::check_memory(int64_t limit) const {
   int64_t total = 0, most = 0;
-  for (const BoundTensor& declared : program_.tensors) {
+  for (TensorId id : program_.tensors.ids()) {
+    const BoundTensor& declared = program_.tensors[id];
     if (declared.role == TensorRole::input || declared.view_of) continue;
     int64_t count = element_count(declared.shape);
     int64_t bytes = checked_mul(count, static_cast<int64_t>(byte_size(declared.type)));
     total = checked_add(total, bytes);
     most = std::max(most, checked_mul(count, with_magnitudes_ ? 17 : 9));
     if (checked_add(total, most) <= limit) continue;
-    fail_limit(Stage::compile, {},
-               "the tensor " + declared.name + " needs more memory than the interpreter may use",
+    fail_limit(Stage::compile, place_of(id),
+               "the tensor " + declared.name + ", " + std::string(to_string(declared.type)) +
+                   print_integers(declared.shape) + ", takes " +
+                   bytes_text(static_cast<size_t>(bytes)) +
+                   "; all that the interpreter makes, and " + "what it computes with, may take " +
+                   bytes_text(static_cast<size_t>(limit)),
                "memory_limit");
   }
+}
+
+// Where the text makes a tensor.
+Span Interpreter::place_of(TensorId id) const {
+  for (const BoundStatement& statement : program_.statements) {
+    std::vector<TensorId> made = written_by(statement);
+    if (std::find(made.begin(), made.end(), id) == made.end()) continue;
+    return std::visit([](const auto& s) { return s.span; }, statement);
+  }
+  return {};
 }
 
 void Interpreter::contract(const Contraction& contraction) {

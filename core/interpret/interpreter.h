@@ -38,6 +38,7 @@ class Interpreter {
 
   void allocate(const std::vector<HostTensor>& inputs);
   void check_memory(int64_t limit) const;
+  Span place_of(TensorId id) const;
   void contract(const Contraction& contraction);
   void repeat(const BoundRepeat& r);
   std::map<TensorId, Cells> empty_cells(const Contraction& contraction) const;

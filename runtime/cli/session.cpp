@@ -9,6 +9,7 @@
 #include "core/warnings/warnings.h"
 #include "runtime/cli/files.h"
 #include "runtime/cli/tensor_file.h"
+#include "runtime/engine/arguments/memory_errors.h"
 #include "runtime/engine/inspect/pass_times.h"
 #include "runtime/engine/inspect/program_warnings.h"
 
@@ -178,6 +179,7 @@ std::shared_ptr<const Executable> executable_for(LoadedProgram& program,
 namespace {
 
 std::vector<HostTensor> outputs_of(const Executable& e) {
+  check_output_memory(e);
   std::vector<HostTensor> outputs;
   for (size_t i = 0; i < e.bound.outputs.size(); ++i) {
     outputs.emplace_back(e.output(i).type, e.output(i).shape);

@@ -1,8 +1,10 @@
 // tile_engine_options.memory_limit bounds whatever a run takes beside its tensors.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tile/tile.hpp"
@@ -10,6 +12,7 @@
 namespace {
 
 namespace jit = tile::jit;
+using ::testing::HasSubstr;
 
 constexpr int64_t kRows = 4, kLength = 10'000;
 constexpr size_t kSmall = 100'000, kLarge = 50'000'000;
@@ -59,6 +62,44 @@ TEST_F(MemoryLimit, DenseCopiesOfStridedOutputs) {
 
 TEST_F(MemoryLimit, TheInterpretersTensors) {
   expect_limited("function (X[M, N]) -> (O) { T = X * 2; O = T + T; }", x_, result_, "reference");
+}
+
+// The error of a run, and the line that it is on.
+std::pair<std::string, int> refusal(jit::Engine engine, int64_t length) {
+  // The interpreter reads its input, the others refuse before.
+  std::vector<float> a(static_cast<size_t>(length), 1), o = a;
+  const char* text =
+      "function (A[N]) -> (O) {\n  B[i, j, k: N, N, N] = +(A[i] * A[j] * A[k]);\n"
+      "  C = sort(B, 2);\n  O[i: N] = >(C[i, j, k]);\n}\n";
+  try {
+    engine.parse("tile", text)
+        .run({jit::view(a.data(), {length})}, {jit::view(o.data(), {length})});
+  } catch (const jit::Error& error) {
+    EXPECT_EQ(error.stage(), TILE_STAGE_COMPILE);
+    return {error.message(), error.line()};
+  }
+  return {};
+}
+
+TEST_F(MemoryLimit, TheErrorNamesTheLargestTensorAtItsPlace) {
+  auto [message, line] = refusal(limited(kSmall), 100);
+  EXPECT_THAT(message, HasSubstr("of which the tensor B, f32[100, 100, 100], takes 3.81 MiB; the "
+                                 "limit is 97.7 KiB"));
+  EXPECT_EQ(line, 2);
+}
+
+TEST_F(MemoryLimit, OfTwoToThe51ElementsTheErrorIsTheSame) {
+  auto [message, line] = refusal(limited(0), 1 << 17);
+  EXPECT_THAT(message, HasSubstr("the tensor B, f32[131072, 131072, 131072], takes 8 PiB; this "
+                                 "machine has"));
+  EXPECT_EQ(line, 2);
+}
+
+TEST_F(MemoryLimit, TheInterpreterNamesItToo) {
+  auto [message, line] = refusal(limited(0, "reference"), 1 << 17);
+  EXPECT_THAT(message, HasSubstr("the tensor B, f32[131072, 131072, 131072], takes 8 PiB; "));
+  EXPECT_THAT(message, HasSubstr("may take 1 GiB"));
+  EXPECT_EQ(line, 2);
 }
 
 // Attention's results and gradients, with the bytes of temporaries that the engine planned.

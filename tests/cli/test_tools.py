@@ -135,6 +135,12 @@ class Tools(unittest.TestCase):
                           self.run_tile(*run, f"gain={value}").stderr)
         self.assertEqual(self.run_tile(*run, "gain=4").stderr, "")
 
+    def test_outputs_that_no_machine_holds_are_named(self):
+        self.write("big.tile", "function (A[N]) -> (O) {\n  O[i, j, k: N, N, N] = +(A[i] * A[j] * A[k]);\n}\n")
+        for backend in "cpu", "reference":
+            text = self.tile("run", "big.tile", "--backend", backend, "--in", "A=ones:131072", fails=True)
+            self.assertIn("big.tile:2:3: run error [memory]: the output O is f32[131072, 131072, 131072], 8 PiB; this machine has", text)
+
     def test_a_profile_has_each_kernel(self):
         self.write("p.tile", "function (A[M, N]) -> (S) { R[i: M] = +(A[i, j]); S = sort(R, 0); }")
         done = self.run_tile("run", "p.tile", "--in", "A=random:64x64", "--profile", "--backend", "cpu")

@@ -98,6 +98,22 @@ TEST_F(Errors, MemoryLimitHolds) {
   EXPECT_EQ(run_on(engine, kDouble, {view(small)})[0].at(9).f, 18);
 }
 
+TEST_F(Errors, OfMemoryTheTensorIsNamedAtItsPlace) {
+  HostTensor a = ramp(DType::f32, {50});
+  const char* text =
+      "function (A[N]) -> (O) {\n  B[i, j: N, N] = +(A[i] * A[j]);\n  C = sort(B, 1);\n"
+      "  O[i: N] = >(C[i, j]);\n}\n";
+  Diagnostic temporary = failure_of([&] { run_on(cuda_engine(5000), text, {view(a)}); });
+  EXPECT_EQ(temporary.code, "memory");
+  EXPECT_THAT(temporary.message, HasSubstr("the tensor B, f32[50, 50], takes 10000 bytes"));
+  EXPECT_EQ(std::string_view(text).substr(temporary.span.begin, 1), "B");
+  text = "function (A[N]) -> (O) {\n  O[i, j: N, N] = +(A[i] * A[j]);\n}\n";
+  Diagnostic output = failure_of([&] { run_on(cuda_engine(5000), text, {view(a)}); });
+  EXPECT_EQ(output.code, "memory");
+  EXPECT_THAT(output.message, HasSubstr("the output O is f32[50, 50], 10000 bytes: "));
+  EXPECT_EQ(std::string_view(text).substr(output.span.begin, 1), "O");
+}
+
 TEST_F(Errors, EveryCallOfARunMayFail) {
   std::shared_ptr<Engine> engine = cuda_engine();
   HostTensor a = ramp(DType::f32, {100});

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "backends/trace.h"
+#include "runtime/engine/arguments/memory_errors.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/inspect/names.h"
 #include "runtime/engine/launch/copy_nest.h"
@@ -218,7 +219,13 @@ class DeviceRun {
     return output.memory == Memory::device && output.strides.empty() && aligned(output.data);
   }
   void make_room(const TensorView& output) {
-    output_data_.push_back(in_place(output) ? output.data : temporary(byte_count(output)));
+    if (in_place(output)) return output_data_.push_back(output.data);
+    try {
+      output_data_.push_back(temporary(byte_count(output)));
+    } catch (const Failure& failure) {
+      if (failure.diagnostic().code != "memory") throw;
+      fail_output(e_, output_data_.size(), failure.diagnostic());
+    }
   }
   void bring_out(const TensorView& output, void* data) {
     size_t bytes = byte_count(output);
@@ -295,6 +302,20 @@ void prepare_device(Executable& e) {
   }
 }
 
+namespace {
+
+std::unique_ptr<DeviceMemory> memory_of_temporaries(const Executable& e, void* stream) {
+  try {
+    return std::make_unique<DeviceMemory>(*e.engine->session(), e.arena_bytes + e.workspace_bytes,
+                                          stream);
+  } catch (const Failure& failure) {
+    if (failure.diagnostic().code != "memory") throw;
+    fail_temporaries(e, failure.diagnostic());
+  }
+}
+
+}  // namespace
+
 void run_in_place(const Executable& e, std::span<void* const> inputs,
                   std::span<void* const> outputs, const RunOptions& options) {
   if (options.memory != nullptr) {
@@ -311,8 +332,8 @@ void run_in_place(const Executable& e, std::span<void* const> inputs,
         DeviceLaunches(e, inputs, outputs, arena, recording).run();
       });
   if (recorded) return;
-  DeviceMemory arena(*e.engine->session(), e.arena_bytes + e.workspace_bytes, options.stream);
-  DeviceLaunches(e, inputs, outputs, arena.data(), options).run();
+  std::unique_ptr<DeviceMemory> arena = memory_of_temporaries(e, options.stream);
+  DeviceLaunches(e, inputs, outputs, arena->data(), options).run();
 }
 
 void run_on_device(const Executable& executable, std::span<const TensorView> inputs,

@@ -6,6 +6,7 @@
 
 #include "backends/thread_exit.h"
 #include "backends/trace.h"
+#include "runtime/engine/arguments/memory_errors.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/inspect/names.h"
 #include "runtime/engine/launch/host_memory.h"
@@ -50,13 +51,21 @@ class Arena {
   std::optional<HostMemory> own_;
 };
 
+Arena arena_for(const Executable& e, std::byte* given) {
+  try {
+    return Arena(*e.engine, e.arena_bytes + e.workspace_bytes, given);
+  } catch (const std::bad_alloc&) {
+    fail_temporaries(e, {.code = "memory", .message = "out of memory", .hint = "", .span = {}});
+  }
+}
+
 class HostRun {
  public:
   HostRun(const Executable& e, void* const* tensors, const RunOptions& options)
       : e_(e),
         tensors_(tensors),
         options_(options),
-        memory_(*e.engine, e.arena_bytes + e.workspace_bytes, options.memory),
+        memory_(arena_for(e, options.memory)),
         arena_(memory_.data()) {
     launching_.pool = e.engine->pool();
     launching_.threads = e.engine->options().threads;

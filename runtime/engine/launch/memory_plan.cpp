@@ -9,6 +9,7 @@
 #include "core/fusion/step_order.h"
 #include "core/ir/analysis/uses.h"
 #include "core/support/checked.h"
+#include "runtime/engine/arguments/memory_errors.h"
 #include "runtime/engine/constants.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/launch/input_strides.h"
@@ -196,12 +197,7 @@ void check_memory_limit(const Executable& e, Stage stage, size_t more) {
   if (limit == 0 && host) limit = machine_memory();  // more is no use
   if (limit == 0) return;
   size_t needed = memory_needed(e) + more;
-  if (needed <= limit) return;
-  bool constants = constant_bytes(e) != 0;
-  fail(stage, "memory", {},
-       "this program needs " + std::to_string(needed) + " bytes of temporaries" +
-           (constants ? " and constants" : "") + "; the limit is " + std::to_string(limit),
-       "an engine whose option memory_limit is larger allows more");
+  if (needed > limit) fail_memory_limit(e, stage, needed, limit);
 }
 
 void plan_memory(Executable& executable) {
