@@ -46,6 +46,7 @@ void Elaborator::inputs() {
     out_.tensors.push_back(std::move(tensor));
     out_.inputs.push_back(id);
     ranks_.push_back(rank);
+    following_ranks_.push_back(rank);
   }
 }
 
@@ -90,6 +91,7 @@ TensorId Elaborator::emit(Result result, StatementKind what, int rank) {
   tensor.span = result.span;
   out_.tensors.push_back(std::move(tensor));
   ranks_.push_back(rank);
+  following_ranks_.push_back(rank >= 0 ? rank : following_rank(what));
   out_.statements.push_back({id, result.statement, std::move(result.attributes), std::move(what)});
   return id;
 }

@@ -124,12 +124,15 @@ class Elaborator {
                         std::span<const Op> ops);
   TensorId whole_tensor(SyntaxId id);
   int rank_of(TensorId tensor) const { return ranks_[tensor]; }
+  int following_rank(const StatementKind& what) const;
+  int following_rank(const Call& call) const;
 
   SourcePtr source_;
   ProgramSyntax syntax_;
   Names names_;
   Program out_;
   IdVector<TensorId, int> ranks_;                            // of each tensor; -1: not declared
+  IdVector<TensorId, int> following_ranks_;                  // the same, or what they follow from
   std::string base_;                                         // generated names start with it
   SymbolicContraction* contraction_ = nullptr;               // the one being elaborated
   std::unordered_map<std::string_view, int> slot_of_index_;  // its indices

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -106,6 +107,37 @@ TensorId Elaborator::whole_tensor(SyntaxId id) {
               -1);
 }
 
+// The rank of a statement's result where it follows from those of its operands; -1: bind finds it.
+int Elaborator::following_rank(const StatementKind& what) const {
+  if (const auto* call = std::get_if<Call>(&what)) return following_rank(*call);
+  const auto* elementwise = std::get_if<Elementwise>(&what);
+  if (elementwise == nullptr) return -1;
+  int most = 0;
+  for (TensorId operand : elementwise->operands) {
+    if (following_ranks_[operand] < 0) return -1;
+    most = std::max(most, following_ranks_[operand]);
+  }
+  return most;
+}
+
+int Elaborator::following_rank(const Call& call) const {
+  switch (call.function) {
+    case Function::reshape:
+    case Function::prng_uniform:
+      return static_cast<int>(call.sizes.size());
+    case Function::index:
+    case Function::transpose:
+    case Function::concat:
+    case Function::slice:
+    case Function::sort:
+    case Function::argsort:
+    case Function::cumsum:
+      return following_ranks_[call.tensors[0]];
+    default:
+      return -1;
+  }
+}
+
 // ops applied in turn: the first to all operands, the others to the value so far.
 TensorId Elaborator::operation_on(Result result, const std::vector<TensorId>& operands,
                                   std::span<const Op> ops) {
@@ -147,7 +179,7 @@ TensorId Elaborator::softmax_reduction(Span span, TensorId source, Aggregation a
 TensorId Elaborator::softmax(Result result, const Syntax& node, bool logarithm) {
   check_arity(node, 1, 3);
   TensorId x = whole_tensor(node.args[0]);
-  int rank = rank_of(x);
+  int rank = following_ranks_[x];
   std::vector<Expr> sizes;
   if (node.args.size() > 1) {
     check_arity(node, 3, 3);
@@ -162,7 +194,9 @@ TensorId Elaborator::softmax(Result result, const Syntax& node, bool logarithm) 
     if (rank < 1) {
       fail(Stage::parse, "rank", at(node.args[0]).span,
            "'" + std::string(node.text) + "' needs a tensor of declared rank, at least 1",
-           "give the two sizes of a matrix, as in " + std::string(node.text) + "(X, N, M)");
+           "declare the dimensions of inputs, as in X[N, M], or give the two sizes of a matrix, as "
+           "in " +
+               std::string(node.text) + "(X, N, M)");
     }
     const std::string& name = out_.tensors[x].name;
     for (int d = 0; d + 1 < rank; ++d) {

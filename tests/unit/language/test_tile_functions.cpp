@@ -71,7 +71,19 @@ TEST(TileFunctions, Rule6_2_Softmax) {
   EXPECT_THAT(statements("O = 2 * builtin_logsoftmax(X);"),
               AllOf(HasSubstr("[i0, 0: X.0, 1] = >(X[i0, j]);"), HasSubstr("log(")));
   EXPECT_THAT(error("O = builtin_softmax(A);"), HasSubstr("declared rank"));
+  EXPECT_THAT(error("O = builtin_softmax(A + X);"), HasSubstr("declared rank"));
   EXPECT_THAT(error("O = builtin_softmax(X, N);"), HasSubstr("takes 3"));
+}
+
+// A rank that follows from declared ones need not be declared.
+TEST(TileFunctions, Rule6_2_SoftmaxOfExpressions) {
+  EXPECT_THAT(statements("T = X * 2.0; O = builtin_softmax(T);"),
+              HasSubstr("[i0, 0: T.0, 1] = >(T[i0, j]);"));
+  EXPECT_THAT(statements("S[i, j, k: N, N, M] = +(X[i, k] * X[j, k]); O = builtin_softmax(S / M);"),
+              HasSubstr("[i0, i1, 0: O_1.0, O_1.1, 1] = >(O_1[i0, i1, j]);"));
+  EXPECT_THAT(statements("O = builtin_softmax(reshape(A, N, M));"),
+              HasSubstr("[i0, 0: O_1.0, 1] = >(O_1[i0, j]);"));
+  EXPECT_THAT(statements("O = builtin_softmax(transpose(X, 1, 0));"), HasSubstr(" = >("));
 }
 
 TEST(TileFunctions, Rule5_6_Casts) {
