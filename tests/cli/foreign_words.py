@@ -1,6 +1,19 @@
 """What people type who know other languages, and what its hint has to say: for test_hints.py."""
 
+COMMA = "a comma stands between two of a list"
+
 TILE_STATEMENTS = {
+    "O := A;": "by = alone",
+    "O[i: M] := +(A[i, j]);": "by = alone",
+    "O = max(A, 0.0,);": COMMA,
+    "O[i, j: M, N] = =(A[i, j,]);": COMMA,
+    "O[i, j: M, N,] = =(A[i, j]);": COMMA,
+    "O[i, j, : M, N] = =(A[i, j]);": COMMA,
+    "O[i: M] = +(A[i, j]), j < 2,;": COMMA,
+    "O = A[:, :2];": "slice(A, axis, start, stop, step)",
+    "O[i: M] = >(A[i, j]) default 0;": "empty cells are 0 without a default",
+    "O[i: M] = >(A[i, j]) default -1.0;": "Z[i: N] = =(1.0)",
+    "O[i: M] = >(A[i, j]), default A;": "no comma stands before default",
     "O = sum(A);": "S[i: M] = +(A[i, j])",
     "O = mean(A, 1);": "Mean = S / N",
     "O = softmax(A, 1);": "softmax is written out",
@@ -62,6 +75,9 @@ TILE_STATEMENTS = {
     "O = A; }; function (A) -> (O) {": "the program ends at its }",
 }
 TILE_PROGRAMS = {
+    "function (A[M, N,]) -> (O) { O = A; }": COMMA,
+    "function (A[M, N],) -> (O) { O = A; }": COMMA,
+    "function (A[M, N]) -> (O,) { O = A; }": COMMA,
     "function (A[M, N]) -> O { O = A; }": "outputs are in parentheses: -> (O)",
     "function (A[M, N]) { O = A; }": "a program is function (A[N]) -> (O)",
     "function f(A[M, N]) -> (O) { O = A; }": "a program has no name",
@@ -93,6 +109,10 @@ TILE_BOUND = {
     "O = gather(A, A);": "--shape I=4:i32",
 }
 MFG_BLOCKS = {
+    "a := 3.0": "`let a = …`, once",
+    "let a := 3.0": "by = alone",
+    "let [a, b,] = [1.0, 2.0]": COMMA,
+    "rsum(0..<3) |i,| { i }": COMMA,
     "if input_f32(x, y) > 1.0 { 1.0 } else { 2.0 }": "ifel(condition, this, that)",
     "if (input_f32(x, y) > 1.0) { 1.0 }": "ifel(condition, this, that)",
     "if(input_f32(x, y) > 1.0, 1.0, 2.0)": "ifel(condition, this, that)",
@@ -123,6 +143,9 @@ MFG_BLOCKS = {
     "f32(x)": "write @bounds(W, H)",
 }
 MFG_PROGRAMS = {
+    "def result_f32 |x, y,| { input_f32(x, y) }": COMMA,
+    "def k by [[1.0, 2.0,]]": COMMA,
+    "@param_i32 r(SLIDER, min=1, max=9,)": COMMA,
     "def result_f32(x, y) { input_f32(x, y) }": "a picture is def result_f32 |x, y| { … }",
     "def result_f32 |x y| { input_f32(x, y) }": "indices have commas between",
     "def k = [[1.0, 2.0], [3.0, 4.0]]": "def k by [[…], […]]",
@@ -132,6 +155,8 @@ MFG_PROGRAMS = {
     "def result_u8 |x, y| { to_ncolor(input_u8(x, y)) }": "to_u8color(c)",
 }
 LIFT_BODIES = {
+    "Map(square,) $ a": COMMA,
+    "Slide(3, 1,) $ a": COMMA,
     "Map(nbh => nbh[0] + nbh[1]) o Slide(3, 1) $ a": "At(1) $ w",
     "Map(w => (Reduce(add, 0.0f) $ w) / 3.0f) o Slide(3, 1) $ a": "At(0) $ (…)",
     "sum(a)": "Reduce(add, 0.0f) $ a",
@@ -160,6 +185,9 @@ LIFT_BODIES = {
     "let b = Map(square) $ a in b": "(y => …) $ (…)",
 }
 LIFT_PROGRAMS = {
+    "val f := fun(ArrayType(Float, N), a => a)": "by = alone",
+    "val f = fun(ArrayType(Float, N,), a => a)": COMMA,
+    "val f = fun(ArrayType(Float, N), ArrayType(Float, N), (a, b,) => a)": COMMA,
     "fun(ArrayType(Float, N), a => a)": "val f = fun(",
     "val f = fun(a => Map(square) $ a)": "val f = fun(ArrayType(Float, N), a",
     "val f = fun(ArrayType(Float, N, M), a => a)": "ArrayType(ArrayType(Float, M), N)",

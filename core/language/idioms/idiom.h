@@ -7,6 +7,9 @@
 
 namespace tile {
 
+inline constexpr std::string_view kTrailingComma =
+    "a comma stands between two of a list: leave out the one behind the last";
+
 struct Idiom {
   std::string_view name, hint;
 };
@@ -17,5 +20,10 @@ std::string_view find_hint(const std::array<Idiom, N>& list, std::string_view na
                             [&](const Idiom& idiom) { return idiom.name == name; });
   return found == list.end() ? std::string_view() : found->hint;
 }
+
+// Of the symbol `next`, which no expression goes on with, and those beside it: what all three
+// languages write otherwise than others. "": nothing is known of it.
+std::string_view symbols_hint(std::string_view before, std::string_view next,
+                              std::string_view after);
 
 }  // namespace tile

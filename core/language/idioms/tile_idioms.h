@@ -31,6 +31,11 @@ inline constexpr std::string_view kTypes =
     "element types are not written: a program takes those of its inputs, as in --shape A=4:f16; "
     "as_float(A, 16) converts";
 
+// A number behind `default`.
+inline constexpr std::string_view kDefault =
+    "empty cells are 0 without a default; other values are those of a tensor: Z[i: N] = =(1.0); "
+    "then … default Z";
+
 // How a function is called, such as "sort(A, axis)"; "" where the names of arguments tell nothing.
 std::string_view call_form(std::string_view function);
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <string>
 
+#include "core/language/idioms/idiom.h"
 #include "core/language/idioms/lift_idioms.h"
 #include "core/language/lift/syntax.h"
 #include "core/language/lift/token.h"
@@ -46,6 +47,14 @@ class Parser {
   std::string unexpected_hint() const {
     const Token& token = peek();
     const Token& before = tokens_[at_ > 0 ? at_ - 1 : 0];
+    // Names in a bracket are told from a lambda's parameters by what follows it.
+    size_t ahead = 0;
+    while (peek(ahead).is(",") && peek(ahead + 1).kind == TokenKind::name) ahead += 2;
+    if (ahead > 0 && peek(ahead).is(",") && peek(ahead + 1).is(")")) {
+      return std::string(kTrailingComma);
+    }
+    std::string_view foreign = symbols_hint(before.text, token.text, peek(1).text);
+    if (!foreign.empty()) return std::string(foreign);
     constexpr std::string_view kProgram = "a program is val f = fun(ArrayType(Float, N), a => …)";
     if (out_.nodes.empty() || (before.is(")") && token.is(")"))) return std::string(kProgram);
     for (const Token* word : {&token, &before}) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "core/language/idioms/idiom.h"
 #include "core/language/idioms/mfg_idioms.h"
 #include "core/support/control.h"
 
@@ -44,6 +45,9 @@ void Parser::skip_newlines() {
 }
 
 void Parser::fail_expected(std::string_view what, std::string_view hint) const {
+  const Token& before = tokens_[at_ > 0 ? at_ - 1 : 0];
+  std::string_view foreign = symbols_hint(before.text, peek().text, peek(1).text);
+  if (hint.empty() || foreign == kTrailingComma) hint = foreign;
   fail(Stage::parse, "syntax", peek().span,
        "expected " + std::string(what) + ", found " + shown(peek()), std::string(hint));
 }
@@ -84,7 +88,8 @@ void Parser::end_of_statement(size_t first) {
   if (hint.empty() && peek().is("(")) {
     hint = "a sampler is named first: let s = sampler<T>(…); it is read like T, s(x, y)";
   }
-  if (hint.empty() && peek().is("=")) hint = "a value is named by `let a = …`, once";
+  bool assigned = peek().is("=") || (peek().is(":") && peek(1).is("="));
+  if (hint.empty() && assigned) hint = "a value is named by `let a = …`, once";
   fail_expected("the end of the line", hint.empty() ? "one statement stands on one line" : hint);
 }
 

@@ -1,4 +1,5 @@
 // What was probably meant where a symbol is missing.
+#include "core/language/idioms/idiom.h"
 #include "core/language/idioms/mfg_idioms.h"
 #include "core/language/mfg/parser.h"
 
@@ -27,6 +28,9 @@ std::string Parser::missing_hint(std::string_view symbol, std::string_view where
 std::string Parser::definition_hint(std::string_view name) const {
   std::string start = "a picture is def " + std::string(name);
   if (peek().is("=")) return "a table of numbers is def " + std::string(name) + " by [[…], […]]";
+  size_t end = 1;
+  while (peek(end).kind == TokenKind::name && peek(end + 1).is(",")) end += 2;
+  if (peek().is("|") && end > 1 && peek(end).is("|")) return std::string(kTrailingComma);
   bool indices = peek().is("|") && peek(1).kind == TokenKind::name;
   if (indices && peek(2).kind == TokenKind::name) return "indices have commas between: |x, y|";
   return start + " |x, y| { … }";

@@ -2,6 +2,7 @@
 #include <limits>
 #include <utility>
 
+#include "core/language/idioms/idiom.h"
 #include "core/language/idioms/tile_idioms.h"
 #include "core/language/tile/parser.h"
 #include "core/support/control.h"
@@ -167,7 +168,11 @@ std::string_view Parser::operand_hint() const {
     return "tensors and sizes of a call are not in brackets: concat(0, A, B), reshape(A, N, M)";
   }
   bool of_access = at_ > 0 && (tokens_[at_ - 1].is("[") || tokens_[at_ - 1].is(","));
-  if (peek().is(":") && of_access) return "a part of a tensor is slice(A, axis, start, stop, step)";
+  if (peek().is(":") && of_access) {
+    // Sizes stand apart from their colon, as in O[i, : N]; ends of slices do not.
+    bool sizes = tokens_[at_ - 1].is(",") && peek(1).span.begin > peek().span.end;
+    return sizes ? kTrailingComma : "a part of a tensor is slice(A, axis, start, stop, step)";
+  }
   return "";
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/language/idioms/idiom.h"
 #include "core/language/idioms/tile_idioms.h"
 
 namespace tile {
@@ -32,6 +33,9 @@ bool Parser::accept(std::string_view symbol) {
 }
 
 void Parser::fail_expected(std::string_view what, std::string_view hint) const {
+  const Token& before = tokens_[at_ > 0 ? at_ - 1 : 0];
+  std::string_view foreign = symbols_hint(before.text, peek().text, peek(1).text);
+  if (hint.empty() || foreign == kTrailingComma) hint = foreign;
   fail(Stage::parse, "syntax", peek().span,
        "expected " + std::string(what) + " before " + shown(peek()), std::string(hint));
 }
@@ -223,6 +227,7 @@ Aggregation Parser::aggregation() {
 // { "," index "<" size } [ "default" TENSOR ] [ "no_defract" ]
 void Parser::contraction_suffix(ContractionSyntax& out) {
   while (accept(",")) {
+    if (peek().is("default")) fail_expected("a constraint", "no comma stands before default");
     ConstraintSyntax constraint;
     constraint.form = binary(kAboveComparison);
     if (!peek().is("<")) fail_constraint(constraint);
@@ -231,6 +236,8 @@ void Parser::contraction_suffix(ContractionSyntax& out) {
     out.constraints.push_back(constraint);
   }
   if (accept("default")) {
+    bool number = peek().kind == TokenKind::integer || peek().kind == TokenKind::real;
+    if (number || peek().is("-")) fail_expected("the name of the default tensor", kDefault);
     out.default_tensor = expect_name(TokenKind::upper_name, "the name of the default tensor");
   }
   out.no_defract = accept("no_defract");
