@@ -6,6 +6,7 @@
 
 #include "core/ir/bound.h"
 #include "core/ir/program.h"
+#include "core/lattice/lattice.h"
 
 namespace tile::warnings {
 
@@ -29,6 +30,9 @@ struct Checked {
   const BoundTensor& result() const { return tensor(contraction.outputs[0]); }
 };
 
+// Of the indices of the contraction's piece, by all that it reads, writes and requires.
+lattice::Bounds bounds_of_indices(const Checked& checked);
+
 void check_unread_inputs(const Program& program, Warnings& list);
 void check_unneeded_statements(const Program& program, Warnings& list);
 void check_unread_names(const Program& program, Warnings& list);
@@ -37,6 +41,7 @@ void check_aligned(const Program& program, const BoundProgram& bound, Warnings& 
 void check_sizes_of_outputs(const Program& program, const BoundProgram& bound, Warnings& list);
 void check_points(const Checked& checked, Warnings& list);
 void check_overflow(const Checked& checked, Warnings& list);
+void check_fractions(const Checked& checked, Warnings& list);
 void check_literal_indices(const Program& program, const BoundProgram& bound, Warnings& list);
 
 }  // namespace tile::warnings

@@ -9,10 +9,9 @@
 #include "core/warnings/checks.h"
 
 namespace tile::warnings {
-namespace {
 
-// An upper bound of the points of one cell: the ranges of the indices that the cell does not name.
-double points_of_cell(const Checked& c, const Piece& piece) {
+lattice::Bounds bounds_of_indices(const Checked& c) {
+  const Piece& piece = c.contraction.pieces[0];
   lattice::System system = system_of(piece);
   auto add = [&](const Access& access) {
     const Shape& shape = c.tensor(access.tensor).shape;
@@ -24,7 +23,14 @@ double points_of_cell(const Checked& c, const Piece& piece) {
   };
   for (const Access& access : piece.stores) add(access);
   for (const Access& access : piece.loads) add(access);
-  lattice::Bounds bounds = lattice::bounds(system);
+  return lattice::bounds(system);
+}
+
+namespace {
+
+// An upper bound of the points of one cell: the ranges of the indices that the cell does not name.
+double points_of_cell(const Checked& c, const Piece& piece) {
+  lattice::Bounds bounds = bounds_of_indices(c);
   if (bounds.empty || bounds.unbounded) return 0;
   double points = 1;
   for (size_t i = 0; i < piece.iterators.size(); ++i) {

@@ -115,8 +115,9 @@ class Points {
              " follows from the bounds of its indices for these shapes");
   }
 
-  // Cells beyond what a plain index or number reaches: `O[i: 10] = +(A[i])` with 5 elements of A.
-  // Other forms leave cells out on purpose, as `O[2*i: N]` and `O[i + 1: N + 2]` do.
+  // Cells beyond what a plain index or number reaches: `O[i: 10] = +(A[i])` with 5 elements of A,
+  // and cells between, where a quotient is no whole number: `O[i: 10] = +(A[i / 2])`. Other forms
+  // leave cells out on purpose, as `O[2*i: N]` and `O[i + 1: N + 2]` do.
   void check_reach(Warnings& list) const {
     const Access& store = piece_.stores[0];
     for (size_t d = 0; d < c_.symbolic.out_index.size(); ++d) {
@@ -124,19 +125,44 @@ class Points {
       int64_t size = c_.result().shape[d];
       bool plain = e.kind() == ExprKind::variable || e.is_constant();
       if (!plain) continue;
-      std::optional<lattice::Interval> reach = range(store.index[d].affine);
-      if (!reach || reach->empty() || (reach->lo <= 0 && reach->hi >= size - 1)) continue;
+      const Affine& form = store.index[d].affine;
+      std::optional<lattice::Interval> reach = range(form);
+      if (!reach || reach->empty()) continue;
       std::string cells;
-      if (reach->lo > 0) cells = indices(0, reach->lo);
+      bool divided = is_divided(form);
+      if (divided && size > 2 && leaves_out(form, reach->lo + 1)) {
+        cells = indices(reach->lo + 1, reach->lo + 2) + " (and others between)";
+      }
+      if (reach->lo > 0) cells = indices(0, reach->lo) + (cells.empty() ? "" : " and " + cells);
       if (reach->hi < size - 1) {
         cells += (cells.empty() ? "" : " and ") + indices(reach->hi + 1, size);
       }
+      if (cells.empty()) continue;
       warn(list, Stage::bind, "unreached", c_.symbolic.out_span,
            "no point reaches the cells of " + c_.name + " with " + cells + " in dimension " +
                std::to_string(d) + ", which are 0",
-           "the extent there is " + std::to_string(size) +
-               "; give the cells another value with `default`, or the output another size");
+           divided
+               ? "a quotient of indices is exact, and a point counts where it is a whole number; "
+                 "elements are repeated by O[2 * i + k: 2 * N] = +(A[i]), k < 2"
+               : "the extent there is " + std::to_string(size) +
+                     "; give the cells another value with `default`, or the output another size");
     }
+  }
+
+  // Whether an index of what is read divides one of the form's.
+  bool is_divided(const Affine& form) const {
+    return std::any_of(sources_.begin(), sources_.end(), [&](const Source& source) {
+      for (size_t i = 0; i < piece_.iterators.size(); ++i) {
+        bool fraction = !source.condition.form.coefficient(i).is_integer();
+        if (fraction && !form.coefficient(i).is_zero()) return true;
+      }
+      return false;
+    });
+  }
+  bool leaves_out(const Affine& form, int64_t at) const {
+    System s = conditions(nullptr);
+    s.conditions.push_back({form, at, at + 1, true});
+    return emptiness(s) == Emptiness::empty;
   }
 
   static std::string indices(int64_t from, int64_t to) {

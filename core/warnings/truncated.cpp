@@ -1,3 +1,8 @@
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+#include "core/ir/analysis/integer_range.h"
 #include "core/ir/body.h"
 #include "core/warnings/checks.h"
 #include "core/warnings/texts.h"
@@ -46,7 +51,52 @@ void check_body(const Body& body, Warnings& list) {
   }
 }
 
+// By node: whether a float is made of its value, or of the negative of it.
+IdVector<NodeId, bool> made_to_floats(const Body& body) {
+  IdVector<NodeId, bool> list(body.nodes.size());
+  for (size_t i = list.size(); i-- > 0;) {
+    const Node& user = body.nodes[i];
+    if (user.kind != NodeKind::operation) continue;
+    bool floats = is_float(user.type) || (user.op == Op::neg && list[NodeId(i)]);
+    for (NodeId arg : user.args) {
+      if (floats) list[arg] = true;
+    }
+  }
+  return list;
+}
+
+// Whether a value of the first over one of the second, of which some are not 0, is 0 each time.
+bool is_below(const IntegerRange& a, const IntegerRange& b) {
+  bool zero = a.lo == 0 && a.hi == 0, wide = a.lo < -INT32_MAX || b.lo < -INT32_MAX;
+  if (zero || wide || (b.lo <= 0 && b.hi >= 0)) return false;
+  return std::max(-a.lo, a.hi) < (b.lo > 0 ? b.lo : -b.hi);
+}
+
 }  // namespace
+
+// Of an index below a size and that size: 2 * k / D. Where a float is made of the quotient a
+// fraction was meant; numbers of blocks are compared and counted with.
+void check_fractions(const Checked& c, Warnings& list) {
+  const Piece& piece = c.contraction.pieces[0];
+  const Body& body = piece.body;
+  lattice::Bounds bounds = bounds_of_indices(c);
+  if (bounds.empty || bounds.unbounded) return;
+  auto ranges = integer_ranges(body, [&](const Node& node) -> std::optional<IntegerRange> {
+    if (node.kind != NodeKind::index) return std::nullopt;
+    return IntegerRange{bounds.box[node.slot].lo, bounds.box[node.slot].hi};
+  });
+  IdVector<NodeId, bool> floats = made_to_floats(body);
+  for (NodeId id : body.nodes.ids()) {
+    const Node& node = body[id];
+    bool divides = node.kind == NodeKind::operation && node.op == Op::div && !is_float(node.type);
+    if (!divides || !floats[id] || body[node.args[0]].kind == NodeKind::integer) continue;
+    const auto &a = ranges[node.args[0]], &b = ranges[node.args[1]];
+    if (!a || !b || !is_below(*a, *b)) continue;
+    warn(list, Stage::bind, "truncated", node.span,
+         "this divides whole numbers, and is 0 at every point",
+         "for a fraction make a float of one of them first: as_float(i, 32) / N");
+  }
+}
 
 void check_truncated(const Program& program, Warnings& list) {
   for (const Statement& s : program.statements) {

@@ -41,6 +41,7 @@ void check_contractions(const Program& program, const BoundProgram& bound, Warni
     Checked checked{program, bound, *symbolic, *contraction->second, name};
     warnings::check_points(checked, list);
     warnings::check_overflow(checked, list);
+    warnings::check_fractions(checked, list);
   }
 }
 

@@ -23,6 +23,7 @@ std::vector<Diagnostic> warnings_of(const Program& program);
 //               size, but stands elsewhere in the other operand: of A[N, M] and S[N] the last ones
 //   "always"    a condition that holds at every point anyway
 //   "unreached" cells of an output that no point reaches, without a default
+//   "truncated" a quotient of indices that is 0 at every point, of which a float is made
 //   "overflow"  a sum of integers that more terms can leave the type than there are bits for
 //   "index"     gather or scatter at positions that are outside whatever inputs hold (stage bind)
 // Exact where the lattice decides within a small work limit, silent where it does not.

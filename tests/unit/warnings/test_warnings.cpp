@@ -228,6 +228,26 @@ TEST(Warnings, CellsThatNoPointReaches) {
       IsEmpty());
 }
 
+// Who expects a quotient that is rounded gets zeros between.
+TEST(Warnings, CellsWhoseQuotientsAreFractions) {
+  const std::string repeated = "function (A[N]) -> (O) { O[i: 2 * N] = +(A[i / 2]); }";
+  std::vector<Said> said = warnings(repeated, {f32({5})});
+  ASSERT_EQ(said.size(), 1U);
+  EXPECT_EQ(said[0].code, "unreached");
+  EXPECT_THAT(said[0].message,
+              HasSubstr("with index 1 (and others between) and index 9 in dimension 0"));
+  said = warnings("function (A[N], B[M]) -> (O) { O[i: M] = =(A[i / 2] * B[i]); }",
+                  {f32({3}), f32({5})});
+  ASSERT_EQ(said.size(), 1U) << "both ends are reached";
+  EXPECT_THAT(said[0].message, HasSubstr("with index 1 (and others between) in dimension 0"));
+  // The taps of a transposed convolution reach all cells, each its own.
+  EXPECT_THAT(codes("function (A[N], K[4]) -> (O) { O[i: 2 * N] = +(A[(i + 1 - k) / 2] * K[k]); }",
+                    {f32({5}), f32({4})}),
+              IsEmpty());
+  EXPECT_THAT(codes("function (A[N]) -> (O) { O[2 * i + k: 2 * N] = =(A[i]), k < 2; }", {f32({5})}),
+              IsEmpty());
+}
+
 TEST(Warnings, SumsOfNarrowIntegers) {
   const std::string sum = "function (A[N]) -> (O) { O[] = +(A[i]); }";
   EXPECT_THAT(codes(sum, {{DType::u8, {2}}}), ElementsAre("overflow"));
@@ -302,6 +322,24 @@ TEST(Warnings, QuotientsOfWholeNumbersThatAreZero) {
        {"A * (1.0 / N)", "A / N", "A * (N / 2)", "A * (3 / 2)", "A * (0 / N)"}) {
     std::string text = std::string("function (A[M, N]) -> (B) { B = ") + meant + "; }";
     EXPECT_THAT(codes(text, types), IsEmpty()) << meant;
+  }
+}
+
+// As in the angles of rotary embeddings.
+TEST(Warnings, AFractionOfIndicesThatIsZero) {
+  auto said_of = [](const std::string& value, int64_t length = 8) {
+    return warnings("function (A[N]) -> (B) { B[k: N / 2] = =(A[k] * " + value + "); }",
+                    {f32({length})});
+  };
+  for (const char* angle : {"pow(10000.0, -2 * k / N)", "exp(-(2 * k / N))", "(k / N)"}) {
+    std::vector<Said> said = said_of(angle);
+    ASSERT_EQ(said.size(), 1U) << angle;
+    EXPECT_EQ(said[0].code, "truncated");
+    EXPECT_THAT(said[0].where, HasSubstr("k / N"));
+  }
+  for (const char* meant : {"(2.0 * k / N)", "(as_float(k, 32) / N)", "(3 * k / N)", "(k / 2)",
+                            "(k / N == 0 ? 1.0 : 2.0)", "(k * 0 / N)"}) {
+    EXPECT_THAT(said_of(meant), IsEmpty()) << meant;
   }
 }
 
