@@ -76,33 +76,50 @@ TEST(DropConditions, RandomMapsKeepEveryBit) {
   EXPECT_GT(dropped, 60U);
 }
 
+// Elements of the largest tensor that a kernel of causal attention writes.
+int64_t most_stored(const std::string& statements, const std::vector<std::string>& skip = {}) {
+  const InputType type{DType::f32, {8, 1024, 64}};
+  BoundProgram program =
+      bind_text("function (Q[H, S, D], K[H, S, D], V[H, S, D]) -> (O) {" + statements + " }",
+                {type, type, type});
+  PipelineOptions options;
+  options.passes.skip = skip;
+  run_pipeline(program, testing::wide_target(), options);
+  int64_t most = 0;
+  for (const Step& step : group(program, testing::wide_target())) {
+    for (TensorId id : std::get<Kernel>(step).writes) {
+      most = std::max(most, element_count(program.tensors[id].shape));
+    }
+  }
+  return most;
+}
+constexpr int64_t kResult = 8 * 1024 * 64, kScores = 8 * 1024 * 1024;
+
 // Causal attention whose every statement has the condition is streamed as that whose sums have it.
 TEST(DropConditions, CausalAttentionStoresNoScores) {
   const std::string text =
-      "function (Q[H, S, D], K[H, S, D], V[H, S, D]) -> (O) {"
       " L[h, s, t: H, S, S] = +(Q[h, s, d] * K[h, t, d]), s - t < S;"
       " Z[h, s, t: H, S, S] = =(L[h, s, t] * rsqrt(as_float(D, 32))), s - t < S;"
       " Top[h, s, 0: H, S, 1] = >(Z[h, s, t]), s - t < S;"
       " E[h, s, t: H, S, S] = =(exp(Z[h, s, t] - Top[h, s, 0])), s - t < S;"
       " Sum[h, s, 0: H, S, 1] = +(E[h, s, t]), s - t < S;"
       " P[h, s, t: H, S, S] = =(E[h, s, t] / Sum[h, s, 0]), s - t < S;"
-      " O[h, s, d: H, S, D] = +(P[h, s, t] * V[h, t, d]), s - t < S; }";
-  const InputType type{DType::f32, {8, 1024, 64}};
-  auto stored = [&](const std::vector<std::string>& skip) {
-    BoundProgram program = bind_text(text, {type, type, type});
-    PipelineOptions options;
-    options.passes.skip = skip;
-    run_pipeline(program, testing::wide_target(), options);
-    int64_t most = 0;
-    for (const Step& step : group(program, testing::wide_target())) {
-      for (TensorId id : std::get<Kernel>(step).writes) {
-        most = std::max(most, element_count(program.tensors[id].shape));
-      }
-    }
-    return most;
-  };
-  EXPECT_EQ(stored({}), element_count(type.shape));
-  EXPECT_EQ(stored({"drop-conditions"}), 8 * 1024 * 1024);
+      " O[h, s, d: H, S, D] = +(P[h, s, t] * V[h, t, d]), s - t < S;";
+  EXPECT_EQ(most_stored(text), kResult);
+  EXPECT_EQ(most_stored(text, {"drop-conditions"}), kScores);
+}
+
+// A statement between that has no condition passes on that of its own readers.
+TEST(DropConditions, WeightsWithoutTheConditionAreStreamedToo) {
+  const std::string scores =
+      " L[h, s, t: H, S, S] = +(Q[h, s, d] * K[h, t, d]);"
+      " Top[h, s, 0: H, S, 1] = >(L[h, s, t]), s - t < S;"
+      " E[h, s, t: H, S, S] = =(exp(L[h, s, t] - Top[h, s, 0])), s - t < S;"
+      " Sum[h, s, 0: H, S, 1] = +(E[h, s, t]), s - t < S;"
+      " P = E / Sum;";
+  const std::string product = " O[h, s, d: H, S, D] = +(P[h, s, t] * V[h, t, d])";
+  EXPECT_EQ(most_stored(scores + product + ", s - t < S;"), kResult);
+  EXPECT_EQ(most_stored(scores + product + ";"), kScores) << "zeros are products of all values";
 }
 
 }  // namespace

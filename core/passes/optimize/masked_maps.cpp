@@ -47,14 +47,18 @@ bool loads_anywhere(const BoundProgram& program, Piece whole) {
 }  // namespace
 
 std::optional<Piece> masked_map(const BoundProgram& program, const Contraction& c) {
+  bool masked = c.pieces.size() == 1 && !c.pieces[0].constraints.empty();
+  return masked ? whole_map(program, c) : std::nullopt;
+}
+
+std::optional<Piece> whole_map(const BoundProgram& program, const Contraction& c) {
   if (!is_plain_contraction(c)) return std::nullopt;
   const Piece& piece = c.pieces[0];
   const BoundTensor& result = program.tensors[c.outputs[0]];
   bool points = std::all_of(piece.box.begin(), piece.box.end(), [](int64_t n) { return n > 0; });
   bool tests = std::all_of(piece.constraints.begin(), piece.constraints.end(),
                            [](const Constraint& k) { return k.form.is_integral(); });
-  bool maps = points && tests && !piece.constraints.empty() &&
-              result.role == TensorRole::temporary && !result.view_of &&
+  bool maps = points && tests && result.role == TensorRole::temporary && !result.view_of &&
               piece.parallel_dims == piece.iterators.size();
   std::optional<Piece> whole = maps ? over_all_cells(piece, result.shape) : std::nullopt;
   return whole && loads_anywhere(program, *whole) ? whole : std::nullopt;

@@ -11,5 +11,7 @@ namespace tile {
 // conditions on them, some at least; all that it loads are elements of tensors where they do not
 // hold, too. nullopt: it is no such statement.
 std::optional<Piece> masked_map(const BoundProgram& program, const Contraction& c);
+// The same of one that may be without conditions.
+std::optional<Piece> whole_map(const BoundProgram& program, const Contraction& c);
 
 }  // namespace tile
