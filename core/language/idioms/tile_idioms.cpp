@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/ir/operation.h"
 #include "core/language/idioms/idiom.h"
 #include "core/language/type_names.h"
 
@@ -259,7 +260,13 @@ std::string member_hint(std::string_view owner, std::string_view name) {
                          : std::string(idiom);
   }
   std::string_view hint = find_hint(kMembers, name);
+  if (hint.empty() && name != "sum") hint = idiom_hint(name);
   if (!hint.empty()) return std::string(hint);
+  if (std::optional<Op> op = find_function(name)) {
+    std::string more = info(*op).arity > 1 ? ", …)" : ")";
+    return "a function takes its tensor in parentheses: " + std::string(name) + "(" +
+           std::string(owner) + more;
+  }
   return "tensors have no methods: X.sum(1) is the contraction S[i: M] = +(X[i, j])";
 }
 
