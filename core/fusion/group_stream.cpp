@@ -179,9 +179,25 @@ class StreamFusion {
   static bool is_better(const Price& together, const Price& apart) {
     return together < apart || (space_first() && together.bytes == apart.bytes);
   }
+  // What a kernel makes is in registers, or in memory behind it: it reads no view of that.
+  static bool reads_own_view(const Kernel& kernel) {
+    std::set<TensorId> made;
+    for (const KernelStage& s : kernel.stages) {
+      made.insert(s.contraction.outputs.begin(), s.contraction.outputs.end());
+    }
+    return std::any_of(kernel.stages.begin(), kernel.stages.end(), [&](const KernelStage& s) {
+      std::vector<TensorId> reads = read_by(s.contraction);
+      return std::any_of(reads.begin(), reads.end(), [&](TensorId id) {
+        const std::optional<TensorId>& of = kernel.tensors[id].view_of;
+        return of && made.contains(*of);
+      });
+    });
+  }
+
   // Nothing where it is not legal or does not cost less than the steps apart.
   std::optional<Kernel> cheaper(Kernel made, const std::vector<size_t>& list,
                                 const GoneTensors& before) const {
+    if (reads_own_view(made)) return std::nullopt;
     std::optional<Kernel> kernel(std::move(made));
     finish_(*kernel);
     if (!broken_rows(*kernel).empty()) return std::nullopt;

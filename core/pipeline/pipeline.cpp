@@ -37,6 +37,8 @@ constexpr std::array kPasses = {
         "turns indices that are values into affine forms"),
     row("fold-decided", fold_constants, kOptional,
         "computes what constants decide after the normal form"),
+    row("forward-views", forward_views, kOptional,
+        "reads a tensor where a view that adds or drops dimensions of one cell was read"),
     row("forward-copies", forward_copies, kOptional,
         "reads a tensor where a copy of all its cells was read"),
     row("assemble-sums", assemble_sums, kOptional,

@@ -13,6 +13,8 @@ void eliminate_dead_code(BoundProgram& program, const Target& target);
 void share_common_subexpressions(BoundProgram& program, const Target& target);
 // Reads a tensor where a copy of it was read, and makes results that are copies in place.
 void forward_copies(BoundProgram& program, const Target& target);
+// Reads a tensor where a view of it was read that has its dimensions, but for those of one cell.
+void forward_views(BoundProgram& program, const Target& target);
 // Makes a sum of tensors that have values in different cells one statement with a piece for each.
 void assemble_sums(BoundProgram& program, const Target& target);
 // Makes a sum of sums of the same form one sum over their operands, one behind the other.
