@@ -45,6 +45,8 @@ constexpr std::array kPasses = {
         "makes sums of tensors with values in different cells one statement of several pieces"),
     row("stack-sums", stack_sums, kOptional,
         "makes sums of sums of one form one sum over stacked operands"),
+    row("separate-factors", separate_factors, kOptional,
+        "multiplies a product's matrix by what each of its terms is multiplied with or divided by"),
     row("choose-by-conditions", choose_by_conditions, kOptional,
         "makes conditions of cheap pointwise statements choices"),
     row("drop-conditions", drop_conditions, kOptional,
