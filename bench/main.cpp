@@ -224,10 +224,7 @@ int main_of(int argc, char** argv) {
   if (complete->parsed()) return cli::print_completion(app, table);
   if (manual->parsed()) return cli::print_manual(app, table, examples_of);
   if (steps->parsed()) return command_steps(request, a.file, a.steps);
-  if (study->parsed()) {
-    return a.study.again.empty() ? command_study(request, a.study)
-                                 : command_study_again(request, a.study);
-  }
+  if (study->parsed()) return command_study(request, a.study);
   if (sizes->parsed()) return command_sizes(request, a.sizes);
   if (cliffs->parsed()) return command_cliffs(request, a.from, a.to);
   if (compare->parsed()) return command_compare(a.before, a.after, a.threshold);

@@ -316,6 +316,7 @@ void print_row(const Json& e) {
 }  // namespace
 
 int command_study(const Request& request, const StudyOptions& options) {
+  if (!options.again.empty()) return command_study_again(request, options);
   check_request(request);
   std::shared_ptr<Engine> engine = cli::make_engine(request.engine);
   Progress progress;

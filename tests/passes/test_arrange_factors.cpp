@@ -170,7 +170,7 @@ TEST(ArrangeFactors, CopiesOfWindowsTakeTheirTime) {
   target.strict_skip = false;
   BoundProgram p = bind_text(
       kFilterGradient,
-      {{DType::bf16, {64, 30, 30, 3}}, {DType::bf16, {64, 30, 30, 32}}, {DType::bf16, {5, 5, 1}}});
+      {{DType::bf16, {64, 30, 30, 3}}, {DType::bf16, {64, 30, 30, 8}}, {DType::bf16, {5, 5, 1}}});
   run_pipeline(p, target, {});
   EXPECT_EQ(p.statements.size(), 1U) << print(p);
 }
