@@ -94,7 +94,7 @@ std::vector<PrepackedCopy> without_code(const Executable& e, std::vector<Prepack
 // What all launches of an executable are made with.
 struct LaunchParts {
   const PassOptions& passes;
-  const Strides& strides;  // strides_of() the executable: looked for once, as it may have thousands
+  const Strides& strides;  // strides_of() the executable, looked for once
   KnownLaunches& known;
 };
 
@@ -162,7 +162,6 @@ void take_class(const Executable& e, const ClassStep& of, Launch& launch,
 }
 
 Launch launch_of(Executable& e, Kernel given, const StepAt& at, const LaunchParts& with) {
-  const PassOptions& passes = with.passes;
   Launch launch;
   const Kernel& kernel = launch.kernel.emplace(std::move(given));
   launch.arguments = arguments_of(kernel);
@@ -171,16 +170,16 @@ Launch launch_of(Executable& e, Kernel given, const StepAt& at, const LaunchPart
   if (with.known.take(text, launch)) return launch;
   ClassProgram::Found of_class;
   run_pass(
-      kChooseSchedule, passes,
+      kChooseSchedule, with.passes,
       [&] { of_class = choose_schedule(e, kernel, at, with.strides, launch); },
       [&] { return "# " + kernel.name + "\n" + print(launch.schedule); });
   if (of_class.step) {
-    take_class(e, *of_class.step, launch, passes);
+    take_class(e, *of_class.step, launch, with.passes);
     launch.parameters = {of_class.extent};
     return launch;
   }
-  launch.nest = lowered(e, kernel, launch.schedule, passes, with.strides);
-  launch.prepared = copies_for(e, kernel, launch.schedule, passes, with.strides);
+  launch.nest = lowered(e, kernel, launch.schedule, with.passes, with.strides);
+  launch.prepared = copies_for(e, kernel, launch.schedule, with.passes, with.strides);
   with.known.keep(text, e, launch);
   return launch;
 }
@@ -413,8 +412,8 @@ std::shared_ptr<const Executable> compile_bound(const std::shared_ptr<Engine>& e
                       current_control() == nullptr ? engine->options().cancelled : nullptr,
                       engine->options().compile_seconds);
   Controlled now(&control, &engine->options().limits);
-  std::vector<InputLayout> inputs = layouts_of_inputs(bound, given.inputs);
-  std::shared_ptr<Executable> e = blank(engine, source, inputs, true, {});
+  std::shared_ptr<Executable> e =
+      blank(engine, source, layouts_of_inputs(bound, given.inputs), true, {});
   forget_parameters(*e);
   e->bound = std::move(bound);
   e->output_strides = std::move(given.outputs);

@@ -19,7 +19,8 @@ void forward_views(BoundProgram& program, const Target& target);
 void assemble_sums(BoundProgram& program, const Target& target);
 // Makes a sum of sums of the same form one sum over their operands, one behind the other.
 void stack_sums(BoundProgram& program, const Target& target);
-// Multiplies a product's matrix by what terms are multiplied with or divided by beside both matrices.
+// Multiplies a product's matrix by what terms are multiplied with or divided by beside both
+// matrices.
 void separate_factors(BoundProgram& program, const Target& target);
 // Makes the conditions of a cheap pointwise statement a choice between its value and zero, so that
 // it can be computed in the statements that read it.
