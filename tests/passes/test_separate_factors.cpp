@@ -4,6 +4,7 @@
 
 #include "core/fusion/group.h"
 #include "core/pipeline/pipeline.h"
+#include "core/support/choices.h"
 #include "tests/random/random_program.h"
 #include "tests/random/random_source.h"
 #include "tests/support/run_tile.h"
@@ -74,6 +75,20 @@ TEST(SeparateFactors, RandomProductsKeepEveryBit) {
     if (HasFatalFailure()) return;
   }
   EXPECT_GT(separated, 40u);
+}
+
+// Where what stores less is chosen, no tensor is added.
+TEST(SeparateFactors, ProgramsThatHardlyFitKeepTheirTensors) {
+  auto statements = [] {
+    BoundProgram program = bind_text(
+        "function (A[N, N], B[N, N], R[N]) -> (O) { O[i, j: N, N] = +(A[i, k] * B[k, j] / R[i]); }",
+        {{DType::f32, {64, 64}}, {DType::f32, {64, 64}}, {DType::f32, {64}}});
+    run_pipeline(program, testing::wide_target(), {});
+    return program.statements.size();
+  };
+  EXPECT_EQ(statements(), 2U);
+  SpaceFirst now;
+  EXPECT_EQ(statements(), 1U);
 }
 
 size_t kernels_of(const std::string& text, const std::vector<InputType>& types) {

@@ -16,6 +16,7 @@
 #include "core/ir/analysis/plain_contraction.h"
 #include "core/passes/normalize/substitution.h"
 #include "core/passes/optimize/optimize.h"
+#include "core/support/choices.h"
 
 namespace tile {
 namespace {
@@ -262,8 +263,9 @@ class SeparatedFactors {
 
 }  // namespace
 
+// A matrix with its factors is a tensor more, which a program that hardly fits into memory lacks.
 void separate_factors(BoundProgram& program, const Target& /*target*/) {
-  SeparatedFactors(program).run();
+  if (!space_first()) SeparatedFactors(program).run();
 }
 
 }  // namespace tile
