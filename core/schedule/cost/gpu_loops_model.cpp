@@ -127,7 +127,7 @@ double loops_ns(const PieceSchedule& s, const Piece& piece, const Kernel& kernel
     parts.instructions = kWindowIssue * issue.instructions;
     parts.cached = kWindowCache * first_cache_ns(reads, threads, turns, target);
     bool bounded = reads.positions == 1 && has_borders(piece);
-    double all = target.gpu.multiprocessors * double{1.0 * target.gpu.threads_per_multiprocessor};
+    double all = 1.0 * target.gpu.multiprocessors * target.gpu.threads_per_multiprocessor;
     parts.waits = std::max(1.0, threads / all) * kWindowWait *
                   (1 + kReadShare * (bounded ? kBoundedReads * each : waits));
     if (border > 0) parts.borders = kBorderTap * work.terms + kBorderRead * each;

@@ -55,7 +55,7 @@ double reduction_ns(const GpuReduction& g, const Piece& piece, const Kernel& ker
   WarpReads reads = warp_reads(g, piece, kernel, target);
   double lines = kLineShare * threads / target.gpu.warp_size * each * reads.lines /
                  (sms * target.gpu.gigahertz);
-  double once = dram_ns(traffic(piece, kernel, FlatIndex{}, work), target);
+  double bytes = traffic(piece, kernel, FlatIndex{}, work), once = dram_ns(bytes, target);
   double memory = kCachedShare * once, tree = 0, parts = 0;
   if (g.lanes > 1) {
     auto lanes = static_cast<double>(g.lanes);
@@ -73,9 +73,7 @@ double reduction_ns(const GpuReduction& g, const Piece& piece, const Kernel& ker
                   kIdleNanoseconds * std::max(0.0, 1 - each);
   double ns = issue + waits + lines + memory + tree + beside;
   // What is larger than the cache comes from memory.
-  double outside = traffic(piece, kernel, FlatIndex{}, work) > static_cast<double>(target.l2_bytes)
-                       ? std::max(0.0, once - ns)
-                       : 0;
+  double outside = bytes > static_cast<double>(target.l2_bytes) ? std::max(0.0, once - ns) : 0;
   if (into != nullptr) {
     into->add("instructions", issue);
     into->add("threads that wait for loads", waits);

@@ -1,7 +1,6 @@
 #include "core/schedule/facts/warp_reads.h"
 
 #include <algorithm>
-#include <set>
 #include <vector>
 
 #include "core/kernel/forms/gpu_forms.h"
@@ -25,6 +24,11 @@ int64_t offset_of(const Access& a, const FlatIndex& index, int64_t at, const Pie
   return offset;
 }
 
+double distinct(std::vector<int64_t> list) {
+  std::sort(list.begin(), list.end());
+  return static_cast<double>(std::unique(list.begin(), list.end()) - list.begin());
+}
+
 }  // namespace
 
 WarpReads warp_reads(const GpuReduction& g, const Piece& piece, const Kernel& kernel,
@@ -39,24 +43,26 @@ WarpReads warp_reads(const GpuReduction& g, const Piece& piece, const Kernel& ke
       return offset_of(a, cells, cell * cell_step, piece, kernel) +
              offset_of(a, terms, term * term_step, piece, kernel);
     };
-    std::set<int64_t> lines, sectors;
+    const FlatIndex& near = g.vector_parallel_dims ? cells : terms;
+    int64_t step = near.iterators.empty() ? 0 : stride_of(a, near.iterators.back(), kernel);
+    std::vector<int64_t> lines, sectors;
     for (int64_t thread = 0; thread < target.gpu.warp_size; ++thread) {
       bool by_cell = g.parallel_dims_fastest;
       int64_t cell = by_cell ? thread % g.parallel_dims : thread / g.lanes;
       int64_t term = by_cell ? thread / g.parallel_dims : thread % g.lanes;
-      const FlatIndex& near = g.vector_parallel_dims ? cells : terms;
-      int64_t step = near.iterators.empty() ? 0 : stride_of(a, near.iterators.back(), kernel);
+      int64_t first = offset(cell, term);
       for (int64_t v = 0; v < g.vector; ++v) {
-        int64_t byte = (offset(cell, term) + v * step) * size;
-        lines.insert(byte / kLine);
-        sectors.insert(byte / kSector);
+        int64_t byte = (first + v * step) * size;
+        lines.push_back(byte / kLine);
+        sectors.push_back(byte / kSector);
       }
     }
-    reads.lines += static_cast<double>(lines.size());
+    reads.lines += distinct(std::move(lines));
+    double touched = distinct(std::move(sectors));
     // The bytes from a thread's term to its next one.
     int64_t next = std::abs(offset(0, g.lanes) - offset(0, 0)) * size;
     double reused = static_cast<double>(std::min(next, kSector)) / kSector;
-    reads.sectors += static_cast<double>(sectors.size()) * reused;
+    reads.sectors += touched * reused;
   }
   return reads;
 }
