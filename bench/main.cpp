@@ -4,6 +4,7 @@
 
 #include "bench/commands/commands.h"
 #include "bench/commands/program_file.h"
+#include "bench/commands/study_shapes.h"
 #include "bench/measure/workload.h"
 #include "bench/peers/peer.h"
 #include "runtime/cli/table/table_commands.h"
@@ -89,10 +90,10 @@ void add_study(CLI::App& app, Request& request, StudyOptions& options) {
   app.add_option("--seed", options.seed, "of the shapes")->capture_default_str();
   app.add_option("--race-ms", options.race_ms, "budget of a race")->capture_default_str();
   app.add_option("--scale", options.scale, "of every size; 1 suits two cores of a CPU, 3 a GPU")
-      ->check(CLI::Range(0.01, 100.0))
+      ->check(CLI::Range(kLeastScale, kMostScale))
       ->capture_default_str();
   app.add_option("--multiple", options.multiple, "that every size is; 8 is usual for networks")
-      ->check(CLI::Range(1, 1024))
+      ->check(CLI::Range(int64_t{1}, kMostMultiple))
       ->capture_default_str();
   app.add_option_function<std::string>(
          "--type", [&](const std::string& type) { options.type = *parse_dtype(type); },

@@ -125,9 +125,13 @@ int command_study_again(const Request& request, const StudyOptions& options) {
   Again again(options);
   try {
     const Json& drawn = before.at("context");
-    StudyCases cases(drawn.at("seed"), drawn.at("scale"), drawn.at("multiple"));
+    const double scale = drawn.at("scale");
+    const int64_t multiple = drawn.at("multiple");
     std::optional<DType> type = parse_dtype(drawn.at("type").get<std::string>());
-    if (!type) fail_no_trace(options.again);
+    bool drawable = scale >= kLeastScale && scale <= kMostScale && multiple >= 1 &&
+                    multiple <= kMostMultiple && type.has_value();
+    if (!drawable) fail_no_trace(options.again);
+    StudyCases cases(drawn.at("seed"), scale, multiple);
     for (size_t i = 0; i < before["shapes"].size(); ++i) {
       StudyCase c = cases.next(i);
       const Json& entry = before["shapes"][i];

@@ -13,6 +13,10 @@
 
 namespace tile::bench {
 
+// Of sizes: what they may be scaled by, and multiples of.
+constexpr double kLeastScale = 0.01, kMostScale = 100;
+constexpr int64_t kMostMultiple = 1024;
+
 struct StudyCase {
   std::string name;  // class and shapes
   const char* text;  // Tile

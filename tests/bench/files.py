@@ -55,6 +55,22 @@ def check_resumed(program, folder, options):
     return path
 
 
+def check_studied_again(program, folder):
+    """A study of a CPU, priced again; files that are none are refused."""
+    path = folder / "study.json"
+    first = bench(program, "study", "--backend", "cpu", "--shapes", 1, "--scale", 0.1, "--seconds", 0.1, "--race-ms", 10,
+                  "--trace", "--json", path)
+    check(first.returncode == 0, f"the study failed: {first.stderr}")
+    again = bench(program, "study", "--again", path, "--backend", "cpu")
+    check(again.returncode == 0 and again.stdout.splitlines()[-1].startswith("1 shapes: "), f"not priced: {again.stdout}")
+    study = json.loads(path.read_text())
+    for name, value in (("multiple", 0), ("scale", -1), ("type", "f3"), ("seed", "one")):
+        other = folder / "other.json"
+        other.write_text(json.dumps(dict(study, context=dict(study["context"], **{name: value}))))
+        refused = bench(program, "study", "--again", other, "--backend", "cpu")
+        check(refused.returncode == 1 and "not a study" in refused.stderr, f"{name}: {refused.returncode} {refused.stderr}")
+
+
 def check_compared(program, path, folder):
     same = bench(program, "compare", path, path)
     check(same.returncode == 0 and "0 slower" in same.stdout, f"a run differs from itself: {same.stdout}")
@@ -84,6 +100,7 @@ def main():
         options = ["--quick", "--workloads", folder, "--peers"]
         path = check_resumed(program, folder, options)
         check_compared(program, path, folder)
+        check_studied_again(program, folder)
         check_page(folder / "page.html")
         entry = json.loads(path.read_text())["benchmarks"][1]
         if importlib.util.find_spec("numpy"):
