@@ -264,7 +264,10 @@ class StreamGradients : public ::testing::TestWithParam<const char*> {
  protected:
   template <class Far>
   void expect_all(const std::vector<Training>& all, Far is_far) {
-    Target target = slow_memory(GetParam());
+    expect_all(all, slow_memory(GetParam()), is_far);
+  }
+  template <class Far>
+  void expect_all(const std::vector<Training>& all, const Target& target, Far is_far) {
     std::vector<EmulatedCase> cases;
     for (const Training& t : all) {
       SCOPED_TRACE(t.name);
@@ -280,6 +283,12 @@ class StreamGradients : public ::testing::TestWithParam<const char*> {
 };
 
 TEST_P(StreamGradients, OfMasksAndSizesAgree) { expect_all(plain_attentions(), far); }
+// Blocks that stay and take tiles in turns (sm_90a).
+TEST_P(StreamGradients, OfTilesTakenInTurnsAgree) {
+  Target few = slow_memory(GetParam());
+  few.gpu.multiprocessors = 2;
+  expect_all(odd_rows(), few, far);
+}
 TEST_P(StreamGradients, OfOtherScoresAgree) { expect_all(other_attentions(), far); }
 TEST_P(StreamGradients, OfOtherSpellingsAgree) { expect_all(other_spellings(), far); }
 TEST_P(StreamGradients, OfOddRowsAgree) { expect_all(odd_rows(), far); }

@@ -220,6 +220,12 @@ class Streams : public ::testing::TestWithParam<const char*> {
 TEST_P(Streams, EveryAttentionIsOneKernelAndAgrees) {
   expect_one_kernel_each(attentions(), target_of(GetParam()), far);
 }
+// Fewer multiprocessors than tiles: on sm_90a blocks stay and take tiles in turns.
+TEST_P(Streams, EveryAttentionWhoseBlocksTakeTilesInTurnsAgrees) {
+  Target target = target_of(GetParam());
+  target.gpu.multiprocessors = 2;
+  expect_one_kernel_each(attentions(), target, far);
+}
 TEST_P(Streams, EveryAttentionOfF32IsOneKernelAndAgrees) {
   expect_one_kernel_each(attentions_of_f32(), fast_target_of(GetParam()), far_in_f32);
 }
@@ -326,6 +332,25 @@ TEST(StreamRules, ProductsRunBesideWhatIsMadeOfOthers) {
     EXPECT_LT(idle, text.find("stream_pair(", loop));
   }
   EXPECT_GT(overlapped, 0U);
+}
+
+// One block for each multiprocessor where there are more tiles, and none that waits for its turn at
+// a barrier that suspends it ahead of its exponentials.
+TEST(StreamRules, BlocksStayWhereThereAreMoreTilesThanMultiprocessors) {
+  Target target = target_of("sm_90a");
+  const Attention a = attentions()[0];
+  auto source = [&](int multiprocessors) {
+    target.gpu.multiprocessors = multiprocessors;
+    EmulatedCase c = lowered(0, 0, drawn(a), target);
+    return cuda::print_cuda(std::get<EmulatedLaunch>(c.steps.at(0)).nest, target);
+  };
+  cuda::CudaSource many = source(132), few = source(1);
+  EXPECT_EQ(many.text.find("for (int round"), many.text.npos);
+  EXPECT_GT(many.kernels.at(0).grid.value(), 1);
+  EXPECT_NE(few.text.find("for (int round"), few.text.npos);
+  EXPECT_EQ(few.kernels.at(0).grid.value(), 1);
+  size_t turn = few.text.find("barrier_wait(turns");
+  EXPECT_NE(few.text.rfind("if (!barrier_passed(turns", turn), few.text.npos);
 }
 
 TEST(StreamRules, BlocksThatDoNotFitAreRefused) {

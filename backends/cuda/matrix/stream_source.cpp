@@ -170,6 +170,7 @@ template <int apart = 2> FN f32 stream_largest(f32 x) {
   x = largest(x, __shfl_xor_sync(0xffffffffu, x, 1));
   return largest(x, __shfl_xor_sync(0xffffffffu, x, apart));
 }
+FN f32 stream_held(f32 x) { return __shfl_xor_sync(0xffffffffu, x, 0); }
 template <int apart = 2> FN f32 stream_sum(f32 x) {
   x += __shfl_xor_sync(0xffffffffu, x, 1);
   return x + __shfl_xor_sync(0xffffffffu, x, apart);
@@ -185,6 +186,19 @@ FN void group_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); 
 FN void group_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int pending> FN void group_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
+}
+// ptxas moves a wait's first try ahead of what stands before it. That does no harm where the try
+// does not suspend the warp; try_wait does.
+FN bool barrier_passed(unsigned barrier, unsigned parity) {
+  u32 passed;
+  asm volatile(
+      "{\n.reg .pred p;\n"
+      "mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+      "selp.u32 %0, 1, 0, p;\n}"
+      : "=r"(passed)
+      : "r"(barrier), "r"(parity)
+      : "memory");
+  return passed != 0;
 }
 template <int count> FN void group_settle(float (&r)[count]) {
   #pragma unroll
@@ -205,6 +219,7 @@ template <int count> FN void more_registers() {
 FN void group_fence() {}
 FN void group_commit() { products().commit(); }
 template <int pending> FN void group_wait() { products().wait(pending); }
+FN bool barrier_passed(unsigned, unsigned) { return false; }  // then it is waited for
 template <int count> FN void group_settle(float (&)[count]) {}
 template <int count> FN void group_settle(u32 (&)[count]) {}
 FN void copies_visible() {}

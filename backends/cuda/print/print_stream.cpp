@@ -124,6 +124,7 @@ void Printer::stream_kernel(const nest::For& grid) {
   k.name = "tile_" + number(static_cast<int64_t>(source_.kernels.size()));
   k.grid = simplify(grid.extent, ranges_);
   l.kernel = &k;
+  share_tiles(grid, k);
   int64_t barriers = l.bulk ? 16 * l.stages + 16 + 8 * multiplying_groups(l) : 0;
   k.block = static_cast<int>(l.threads + (l.bulk ? kStreamGroupThreads : 0));
   k.shared_bytes = static_cast<size_t>(l.bytes() + barriers + kStreamLineBytes * 8);
@@ -146,11 +147,13 @@ void Printer::stream_kernel(const nest::For& grid) {
   if (l.groups) {
     line("int group_rows = warp / 4 * " + number(kStreamGroupRows * kStreamLineBytes) + ";");
   }
-  line("const int tile = blockIdx.x;");
+  if (l.resident == 0) line("const int tile = blockIdx.x;");
   text_ += parameter_values();
   if (l.bulk) set_up_barriers();
+  l.indices_at = text_.size();
   known(grid, "tile");
   stream_block(grid.body);
+  if (l.resident > 0) close();
   if (l.divided) close();
   close();
   std::string inside = std::move(text_);

@@ -91,10 +91,13 @@ void Printer::set_up_barriers() {
   const StreamLayout& l = *stream_;
   const std::string stages = number(l.stages);
   line("const u32 loaded = base + " + number(l.bytes()) +
-       ", full = loaded + 16, empty = full + 8 * " + stages + ", turns = empty + 8 * " + stages +
-       ";");
+       ", unloaded = loaded + 8, full = loaded + 16, empty = full + 8 * " + stages +
+       ", turns = empty + 8 * " + stages + ";");
   open("if (threadIdx.x == 0) {");
   line("barrier_init(loaded, 1);");
+  if (l.resident > 0) {
+    line("barrier_init(unloaded, " + number(l.threads / target_.gpu.warp_size) + ");");
+  }
   open("for (int i = 0; i < " + number(l.stages) + "; ++i) {");
   line("barrier_init(full + 8 * i, " + number(l.values.empty() ? 1 : 1 + kValueWarps) + ");");
   line("barrier_init(empty + 8 * i, " + number(l.threads / target_.gpu.warp_size) + ");");
@@ -114,51 +117,64 @@ void Printer::divide_groups() {
   StreamLayout& l = *stream_;
   l.divided = true;
   int registers = multiplying_registers(multiplying_groups(l));
+  std::string indices;
+  if (l.resident > 0) {
+    indices = text_.substr(l.indices_at);
+    text_.resize(l.indices_at);
+  }
   open("if (group == 0) {");
   if (registers > 0) line("fewer_registers<" + number(kCopyingRegisters) + ">();");
-  copying_thread();
-  value_warps();
+  copying_thread(indices);
+  value_warps(indices);
   close(" else {");
   ++indent_;
   if (registers > 0) line("more_registers<" + number(registers) + ">();");
+  if (l.resident == 0) return;
+  line("u32 before = 0, slot = 0, next = 0, phase = 0, again = 0;");
+  if (takes_turns(l)) line("u32 turn = group == 1;");
+  open_tiles(indices);
 }
 
 // The loop of those that fill stages, each once it is empty.
 void Printer::open_filling() {
   const nest::For& loop = *stream_->loop;
   Expr end = simplify(loop.begin + loop.extent, ranges_);
-  line("u32 slot = 0, phase = 0;");
   line("#pragma unroll 1");
   open("for (int step = " + expression(loop.begin).text + "; step < " + expression(end).text +
        "; ++step) {");
   known(loop, "step");
 }
 
-void Printer::copying_thread() {
+void Printer::copying_thread(const std::string& indices) {
   const StreamLayout& l = *stream_;
+  const nest::For& loop = *l.loop;
+  const std::string first = expression(loop.begin).text;
+  const std::string end = expression(simplify(loop.begin + loop.extent, ranges_)).text;
   open("if (threadIdx.x == 0) {");
+  line("u32 slot = 0, phase = 0" + std::string(l.resident > 0 ? ", again = 1;" : ";"));
+  if (l.resident > 0) open_tiles(indices);
+  if (l.resident == 0) load_boxes_of_tile(first, end);
+  open_filling();
   int64_t bytes = 0;
   std::string loads;
-  for (const nest::Copy* c : l.once) loads += stream_boxes(*c, "base", "loaded", bytes);
-  line("barrier_expect(loaded, " + number(bytes) + ");");
-  text_ += loads;
-  open_filling();
-  bytes = 0;
-  loads.clear();
   for (const nest::Copy* c : l.steps) loads += stream_boxes(*c, "part", "full + 8 * slot", bytes);
   line("barrier_wait(empty + 8 * slot, phase ^ 1);");
   line("barrier_expect(full + 8 * slot, " + number(bytes) + ");");
   line(stream_stage("slot"));
   text_ += loads;
+  if (l.resident > 0) load_boxes_of_tile(first, end);
   next_stage("slot");
   close();
+  if (l.resident > 0) close();
   close();
 }
 
 // The other warps of the group that copies bring the values of columns.
-void Printer::value_warps() {
+void Printer::value_warps(const std::string& indices) {
   if (stream_->values.empty()) return;
   open("if (threadIdx.x >= 32) {");
+  line("u32 slot = 0, phase = 0;");
+  if (stream_->resident > 0) open_tiles(indices);
   open_filling();
   line("barrier_wait(empty + 8 * slot, phase ^ 1);");
   fill_values(target_.gpu.warp_size, kValueWarps * target_.gpu.warp_size);
@@ -166,6 +182,7 @@ void Printer::value_warps() {
   line("if (lane == 0) barrier_arrive(full + 8 * slot);");
   next_stage("slot");
   close();
+  if (stream_->resident > 0) close();
   close();
 }
 
@@ -180,6 +197,12 @@ void Printer::next_stage(const std::string& slot) {
   line("phase ^= 1;");
   close();
 }
+// The stage behind a tile's last one is the first of the next tile.
+void Printer::advance_next(const std::string& when) {
+  if (stream_->resident > 0) open("if (" + when + ") {");
+  next_stage("next");
+  if (stream_->resident > 0) close();
+}
 void Printer::release_stage(const std::string& slot, const std::string& when) {
   line("__syncwarp();");
   line("if (lane == 0" + when + ") barrier_arrive(empty + 8 * " + slot + ");");
@@ -187,11 +210,11 @@ void Printer::release_stage(const std::string& slot, const std::string& when) {
 
 void Printer::bulk_turns(const nest::For& loop, const std::string& first, const std::string& end) {
   auto cleared = [](const nest::Statement& s, nest::BufferId id) { return clears(s, id); };
-  line("barrier_wait(loaded, 0);");
+  await_boxes(first, end);
   if (std::optional<ProductOrder> order = product_order(loop.body, nest_.buffers, cleared)) {
     return overlapped_turns(loop, *order, first, end);
   }
-  line("u32 slot = 0, phase = 0;");
+  if (stream_->resident == 0) line("u32 slot = 0, phase = 0;");
   line("#pragma unroll 1");
   open("for (int step = " + first + "; step < " + end + "; ++step) {");
   line("barrier_wait(full + 8 * slot, phase);");
@@ -203,6 +226,7 @@ void Printer::bulk_turns(const nest::For& loop, const std::string& first, const 
   release_stage("slot", "");
   next_stage("slot");
   close();
+  release_boxes(first, end, false);
 }
 
 // What makes registers that products read or add to may not move between products that run, nor
@@ -247,7 +271,9 @@ void Printer::first_products(const nest::Block& body, const ProductOrder& order,
 
 // The first group's first turn passes a barrier whose phase before is taken for over.
 void Printer::await_turn() {
-  if (takes_turns(*stream_)) line("barrier_wait(turns + 8 * (group - 1), turn);");
+  if (!takes_turns(*stream_)) return;
+  const std::string turn = "(turns + 8 * (group - 1), turn)";
+  line("if (!barrier_passed" + turn + ") barrier_wait" + turn + ";");
 }
 void Printer::pass_turn() {
   if (!takes_turns(*stream_)) return;
@@ -260,6 +286,20 @@ void Printer::pass_turn() {
 void Printer::await_next_stage(const std::string& end) {
   line("if (step + 1 < " + end + ") barrier_wait(full + 8 * next, phase);");
   next_awaited_ = true;
+}
+
+// ptxas moves exponentials of the maxima ahead of the branch that waits for the stage, where they
+// stand alone: sums, conversions and scaling, which could be issued between them, stay behind it.
+// A shuffle stays where it is, and what needs its result.
+void Printer::hold_maxima(const nest::Statement& maxima) {
+  const auto* loop = std::get_if<nest::For>(&maxima.what);
+  if (loop == nullptr) return;
+  for (const nest::Store* s : stores_in(loop->body)) {
+    if (s->kind != nest::StoreKind::max || !is_row_fragment(s->target.buffer)) continue;
+    const std::string& name = names_[s->target.buffer];
+    line("for (int h = 0; h < " + number(stream_->lane_rows) + "; ++h) " + name +
+         "[h] = stream_held(" + name + "[h]);");
+  }
 }
 
 // The products that are issued before the statement, or at the end; those of the next turn first.
@@ -318,10 +358,12 @@ size_t Printer::end_of_run(const nest::Block& body, const ProductOrder& order, s
 void Printer::overlapped_turns(const nest::For& loop, const ProductOrder& order,
                                const std::string& first, const std::string& end) {
   const nest::Block& body = loop.body;
-  line("u32 before = 0, slot = 0, next = 0, phase = 0;");
-  if (takes_turns(*stream_)) line("u32 turn = group == 1;");
+  if (stream_->resident == 0) {
+    line("u32 before = 0, slot = 0, next = 0, phase = 0;");
+    if (takes_turns(*stream_)) line("u32 turn = group == 1;");
+  }
   first_products(body, order, first, end);
-  next_stage("next");
+  advance_next(first + " < " + end);
   line("#pragma unroll 1");
   open("for (int step = " + first + "; step < " + end + "; ++step) {");
   line(stream_stage("slot"));
@@ -333,6 +375,7 @@ void Printer::overlapped_turns(const nest::For& loop, const ProductOrder& order,
     if (is_product(body, i)) continue;
     if (i == order.behind_maximum && stream_->stages > 2) await_next_stage(end);
     wait_for_products(body, order, i);
+    if (i > 0 && i == order.behind_maximum && stream_->stages > 2) hold_maxima(body[i - 1]);
     if (i == order.released) release_stage("before", " && step > " + first);
     size_t last = end_of_run(body, order, i);
     stream_block({body.begin() + static_cast<std::ptrdiff_t>(i),
@@ -344,10 +387,11 @@ void Printer::overlapped_turns(const nest::For& loop, const ProductOrder& order,
   stream_exponentials_ = false;
   line("before = slot;");
   line("slot = next;");
-  next_stage("next");
+  advance_next("step + 1 < " + end);
   close();
   line("group_wait<0>();");
   settle_sums(body, order);
+  release_boxes(first, end, true);
 }
 
 }  // namespace tile::cuda

@@ -130,12 +130,19 @@ class Printer {
   bool is_bulk_copy(const nest::Copy& copy) const;
   std::string stream_boxes(const nest::Copy& copy, const std::string& part,
                            const std::string& barrier, int64_t& bytes);
+  void share_tiles(const nest::For& grid, CudaKernel& kernel);
+  void open_tiles(const std::string& indices);
+  void await_boxes(const std::string& first, const std::string& end);
+  void release_boxes(const std::string& first, const std::string& end, bool stage);
   void divide_groups();
+  void load_boxes_of_tile(const std::string& first, const std::string& end);
   void bulk_turns(const nest::For& loop, const std::string& first, const std::string& end);
   std::string stream_stage(const std::string& slot) const;
   void next_stage(const std::string& slot);
+  void advance_next(const std::string& when);
   void release_stage(const std::string& slot, const std::string& when);
   void await_next_stage(const std::string& end);
+  void hold_maxima(const nest::Statement& maxima);
   static int64_t multiplying_groups(const StreamLayout& l);
   static bool takes_turns(const StreamLayout& l);
   void await_turn();
@@ -159,8 +166,8 @@ class Printer {
   void stream_fragment(nest::BufferId id);
   void stream_fill(const nest::Copy& copy, const std::string& part);
   void open_filling();
-  void copying_thread();
-  void value_warps();
+  void copying_thread(const std::string& indices);
+  void value_warps(const std::string& indices);
   void stream_multiply(const nest::MatrixTile& m, bool fresh);
   // Products of f32 by the threads themselves (print_stream_threads.cpp).
   void place_exchange(const nest::Block& body, StreamLayout& l) const;

@@ -36,6 +36,10 @@ struct Printer::StreamLayout {
   bool bulk = false;
   CudaKernel* kernel = nullptr;
   bool divided = false;  // into those that copy and those that multiply, where the text has come to
+  // More tiles than multiprocessors: as many blocks as those take tiles in turns, so that the next
+  // tile's boxes travel while this one's results leave. 0: a block for each tile.
+  int64_t tiles = 0, resident = 0;
+  size_t indices_at = 0;  // where the text begins that derives indices from the tile
   int64_t rows = 0, threads = 0, stages = 0;
   std::map<nest::BufferId, int64_t> at;        // bytes of the shared buffers, in a stage or before
   std::vector<const nest::Copy*> once, steps;  // copies before the loop and in it

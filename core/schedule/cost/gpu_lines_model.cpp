@@ -38,6 +38,15 @@ constexpr double kWarpShare = 0.55;       // [guide] of sm_80's rate; mma has 0.
 constexpr double kWarpgroupShare = 0.85;  // [guide] FlashAttention-3, products alone
 constexpr double kUnhiddenShare = 0.6;    // [guide] the same, without ping-pong of warpgroups
 constexpr double kScoreInstructions = 4;
+// [H200] Of streams of groups that keep a running maximum, whose scores are scaled, summed and
+// rounded among their exponentials: attention of 64x4096 keys of 64 and 128 took 1.66 us for a
+// block of 192 by 128 scores (64), 1.75 (128 by 128, 128), and from 64 to 128 columns 10 ns more
+// for each of them, beside 0.5 us that did not depend on them.
+constexpr double kAmongExponentials = 0.4;
+constexpr double kUnhiddenAmong = 0.15;
+constexpr double kTurnNanoseconds = 500;
+// Blocks that conditions divide cost so much more: each cell tests them, apart from exponentials.
+constexpr double kDividedBlock = 1;
 // Of a step: waits for its blocks and its first products, which no other step hides.
 constexpr double kStepNanoseconds = 100;
 constexpr int64_t kCopiedBytes = 16;    // of one asynchronous copy
@@ -59,6 +68,9 @@ constexpr double kCopyInstructions = 8;    // of a copy of 16 bytes
 struct StreamStep {
   double products = 0, scores = 0, copied = 0;  // nanoseconds
   double once = 0;                              // of a tile: what stays is copied
+  double unhidden = 1;                          // share of the lesser of products and scores
+  double fixed = 0;                             // nanoseconds, whatever the block's size
+  bool among = false;                           // exponentials, whatever else is made of scores
 };
 
 // Elements of a line that are copied one by one: where its length is no multiple of 16 bytes, or
@@ -136,6 +148,10 @@ StreamStep stream_step(const GpuStream& g, const StreamForm& f, const Kernel& ke
     }
   }
   step.scores = rows * columns * operations / target.fma_per_ns;
+  step.among = warpgroups && !f.by_threads() && f.running > 0;
+  if (step.among) step.scores *= kAmongExponentials;
+  step.unhidden = f.by_threads() ? 1 : step.among ? kUnhiddenAmong : kUnhiddenShare;
+  step.fixed = step.among ? kTurnNanoseconds : kStepNanoseconds;
   if (f.by_threads()) step.scores += threads_overhead(g, f) / target.fma_per_ns;
   step.copied = columns * elements * kElementClocks / target.gpu.matrix_gigahertz;
   step.once = rows * row_elements * kElementClocks / target.gpu.matrix_gigahertz;
@@ -158,12 +174,14 @@ double estimate_stream(const GpuStream& g, const Kernel& kernel, const Target& t
     IteratorId u = first.rows[r];
     if (r != f->row) tiles *= static_cast<double>(first.contraction.pieces[0].box[u]);
   }
-  double steps =
-      static_cast<double>(ceil_div(f->columns, g.columns)) * visited_share(kernel, blocks);
+  double columns = static_cast<double>(ceil_div(f->columns, g.columns));
+  double visited = visited_share(kernel, blocks), steps = columns * visited;
   StreamStep step = stream_step(g, *f, kernel, tiles, target);
+  // Conditions leave one half of such blocks in the mean.
+  double of_points = visited_share(kernel, std::vector<int64_t>(blocks.size(), 1));
+  if (step.among) steps += kDividedBlock * 2 * columns * std::max(0.0, visited - of_points);
   double most = std::max(step.products, step.scores), least = std::min(step.products, step.scores);
-  double unhidden = f->by_threads() ? 1 : kUnhiddenShare;
-  double each = most + unhidden * least + step.copied + kStepNanoseconds;
+  double each = most + step.unhidden * least + step.copied + step.fixed;
   double turns = std::max(1.0, tiles / target.gpu.multiprocessors);
   // The last tiles are done by some of the multiprocessors.
   double waves = std::ceil(turns) * 0.5 + turns * 0.5;
