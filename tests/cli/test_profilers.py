@@ -158,14 +158,14 @@ class Profilers(unittest.TestCase):
             self.assertEqual(done.stderr.count("push"), done.stderr.count("pop"))
         self.tile(*run, TILE_NVTX="1")  # without the library
 
-    def gdb(self, commands, *run, **environment):
+    def gdb(self, commands, *run, program=TILE, **environment):
         """What gdb tells in such a session; each command's answer stands behind its own line "> COMMAND"."""
         if not shutil.which("gdb"):
             self.skipTest("no gdb")
         settings = ["set breakpoint pending on", "set debuginfod enabled off", "set confirm off", "set width 0"]
         asked = [part for command in commands for part in ("-ex", f"echo > {command}\\n", "-ex", command)]
         done = subprocess.run(["gdb", "-nx", "-batch", *(part for s in settings for part in ("-iex", s)), *asked,
-                               "--args", TILE, "run", *run, "--backend", "cpu"],
+                               "--args", program, "run", *run, "--backend", "cpu"],
                               cwd=self.folder.name, capture_output=True, text=True, timeout=300,
                               env=dict(self.environment, TILE_GDB="1", **environment))
         told = done.stdout + done.stderr
@@ -193,6 +193,13 @@ class Profilers(unittest.TestCase):
         told = self.gdb(["break p.tile:2", "run", "backtrace 1"], "p.tile", *INPUTS)
         self.assertRegex(told, r"#0 .*p\.tile:2 ")
         self.assertRegex(told, r"at \.?/?p\.tile:2")
+
+    def test_gdb_names_kernels_of_a_program_without_symbols(self):  # as packages install it
+        if not shutil.which("strip"):
+            self.skipTest("no strip")
+        subprocess.run(["strip", "-o", self.path("tile"), TILE], check=True)
+        told = self.gdb(["break p.tile:2", "run", "backtrace 1"], "p.tile", *INPUTS, program=self.path("tile"))
+        self.assertRegex(told, r"#0 .*p\.tile:2 .* at \.?/?p\.tile:2")
 
     def test_gdb_stops_at_every_statement_of_a_kernel(self):
         lines = self.rows()

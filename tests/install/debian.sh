@@ -39,7 +39,7 @@ so=$(find "$work/tree" -name 'libtile.so.*.*.*')
 soname=$(objdump -p "$so" | awk '$1 == "SONAME" { print $2 }')
 head -n 1 "$work/control/symbols" | grep -q "^$soname libtile"
 awk '/@TILE_0 / { sub(/@.*/, "", $1); print $1 }' "$work/control/symbols" | grep -v '^TILE_0$' | LC_ALL=C sort >"$work/said"
-nm -D --defined-only --extern-only "$so" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | LC_ALL=C sort >"$work/exports"
+nm -D --defined-only --extern-only "$so" | awk '$3 ~ /@TILE_0$/ && $2 != "A" { sub(/@.*/, "", $3); print $3 }' | LC_ALL=C sort >"$work/exports"
 diff -u "$work/exports" "$work/said"
 echo "debian: the symbols file fits the library"
 

@@ -16,7 +16,10 @@ mv "$work/first" "$work/moved"
 library=$(find "$work/moved" -name libtile.so)
 folder=$(dirname "$library")
 
-nm -D --defined-only --extern-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | LC_ALL=C sort >"$work/exports"
+nm -D --defined-only --extern-only "$library" | awk '$3 ~ /@TILE_0$/ && $2 != "A" { sub(/@.*/, "", $3); print $3 }' | LC_ALL=C sort >"$work/exports"
+others=$(nm -D --defined-only --extern-only "$library" | awk '$2 != "A" { print $3 }' | grep -v '@TILE_0$' | LC_ALL=C sort | tr '\n' ' ')
+[ "$others" = "__jit_debug_descriptor@@TILE_GDB __jit_debug_register_code@@TILE_GDB " ] ||
+  { echo "installed: beside the interface not what gdb looks for alone is exported: $others" >&2; exit 1; }
 diff -u "$root/tests/install/exports.txt" "$work/exports"
 grep -ohE '\btile_[a-z0-9_]+\(' "$work/moved/include/tile/tile.h" | tr -d '(' | LC_ALL=C sort -u >"$work/declared"
 diff -u "$work/declared" "$work/exports"

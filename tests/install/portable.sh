@@ -29,6 +29,17 @@ bin/host
 bin/tile conform "$root"/tests/conformance/*.json
 bin/tile-bench list >/dev/null
 
+if command -v gdb >/dev/null; then
+  printf 'function (A[N]) -> (O) {\n  O = exp(A);\n}\n' >lines.tile
+  TILE_CACHE=off TILE_GDB=1 gdb -nx -batch -iex 'set breakpoint pending on' -iex 'set debuginfod enabled off' \
+    -ex 'break lines.tile:2' -ex run -ex 'backtrace 1' \
+    --args bin/tile run lines.tile --in A=ones:64 --backend cpu >lines.log 2>&1 || true
+  if ! grep -q 'ptrace.*not permitted' lines.log; then
+    grep -q '^#0 .*lines.tile:2 ' lines.log || { cat lines.log >&2; echo "portable: gdb finds no kernel" >&2; exit 1; }
+    echo "portable: gdb stops in kernels"
+  fi
+fi
+
 if ! can_make_system; then
   echo "portable: no root or no debootstrap, not tried on a newer system"
   exit 0

@@ -65,6 +65,9 @@ set(_symbols "libtile.so.${TILE_SOVERSION} ${_library} (>= ${PROJECT_VERSION})\n
 foreach(_name ${_exports})
   string(APPEND _symbols " ${_name}@TILE_0 ${PROJECT_VERSION}\n")
 endforeach()
+foreach(_name TILE_GDB __jit_debug_descriptor __jit_debug_register_code)  # of runtime/tile.map
+  string(APPEND _symbols " ${_name}@TILE_GDB ${PROJECT_VERSION}\n")
+endforeach()
 file(WRITE ${PROJECT_BINARY_DIR}/debian/symbols "${_symbols}")
 file(WRITE ${PROJECT_BINARY_DIR}/debian/shlibs
      "libtile ${TILE_SOVERSION} ${_library} (>= ${PROJECT_VERSION})\n")

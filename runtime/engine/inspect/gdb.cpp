@@ -22,11 +22,14 @@ struct tile_jit_descriptor {
   tile_jit_code_entry* relevant;
   tile_jit_code_entry* first;
 };
-// gdb stops here, and reads the descriptor.
-[[gnu::weak, gnu::noinline, gnu::used]] void __jit_debug_register_code() {
+// gdb stops here, and reads the descriptor. Exported: of a stripped library gdb knows no other
+// names.
+[[gnu::weak, gnu::noinline, gnu::used, gnu::visibility("default")]] void
+__jit_debug_register_code() {
   asm volatile("" ::: "memory");
 }
-[[gnu::weak, gnu::used]] tile_jit_descriptor __jit_debug_descriptor = {1, 0, nullptr, nullptr};
+[[gnu::weak, gnu::used, gnu::visibility("default")]] tile_jit_descriptor __jit_debug_descriptor = {
+    1, 0, nullptr, nullptr};
 }
 
 namespace tile::gdb {
