@@ -164,6 +164,8 @@ LIFT_BODIES = {
     "Map(nbh => nbh[0] + nbh[1]) o Slide(3, 1) $ a": "At(1) $ w",
     "Map(w => (Reduce(add, 0.0f) $ w) / 3.0f) o Slide(3, 1) $ a": "At(0) $ (…)",
     "sum(a)": "Reduce(add, 0.0f) $ a",
+    "Map(Map(t => Get(0) $ t)) $ Zip(Slide(3, 1) $ a, Slide(3, 1) $ a)": "Map(p => Map(f) $ Zip(Get(0) $ p, Get(1) $ p))",
+    "Map(t => (At(0) $ t) + (At(1) $ t)) $ Zip(a, a)": "a component of a tuple is Get(0) $ t",
     "where(a, a, a)": "condition ? value : other",
     "Map(Sum) o Slide(3, 1) $ a": "Reduce(add, 0.0f) $ a",
     "Map(squar) $ a": "did you mean `square`?",

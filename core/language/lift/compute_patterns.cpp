@@ -13,7 +13,10 @@ constexpr int64_t kMaxUnrolledWork = 4096;
 Value make_map(const PatternUse& use) {
   Value f = use.param(0);
   if (!f.function) fail_type(use.param_span(0), "a function", *f.type);
-  return unary("Map", [&ev = use.ev, f](Value v, Span span) { return map_over(ev, f, v, span); });
+  return unary("Map", [&ev = use.ev, f, inside = use.param_span(0)](Value v, Span span) {
+    require_array(v, "Map", span);
+    return map_over(ev, f, v, inside);
+  });
 }
 
 // MapGlb(f) or MapGlb(dimension)(f).
@@ -23,7 +26,10 @@ Value make_placed_map(const PatternUse& use) {
   use.size(0, "MapGlb", 0);
   return unary("Map", [&ev = use.ev](Value inner, Span at) {
     if (!inner.function) fail_type(at, "a function", *inner.type);
-    return unary("Map", [&ev, inner](Value v, Span span) { return map_over(ev, inner, v, span); });
+    return unary("Map", [&ev, inner, at](Value v, Span span) {
+      require_array(v, "Map", span);
+      return map_over(ev, inner, v, at);
+    });
   });
 }
 
@@ -329,7 +335,6 @@ Value make_map_seq_slide(const PatternUse& use) {
 }  // namespace
 
 Value map_over(Evaluator& ev, const Value& f, const Value& array, Span span) {
-  require_array(array, "Map", span);
   Expr i = ev.context.fresh(array.length());
   Value element = ev.apply(f, {array.array->at(i)}, span);
   if (element.function) fail_type(span, "a function that returns data", *element.type);

@@ -88,6 +88,11 @@ std::string type_hint(const std::string& expected, const Type& found) {
     return "Map gives a function single elements: leave it out for the whole array, or make rows "
            "with Slide(3, 1) or Split(4)";
   }
+  if (expected.ends_with("to be applied to an array") && found.kind == TypeKind::tuple) {
+    if (expected.starts_with("At")) return "a component of a tuple is Get(0) $ t";
+    return "Zip of arrays of arrays makes pairs of rows, which are zipped in turn: Map(p => Map(f) "
+           "$ Zip(Get(0) $ p, Get(1) $ p)) $ Zip(a, b)";
+  }
   if (expected == "a program that returns data") return "apply it to an input: f $ a";
   if (expected.starts_with("a function") || expected.starts_with("an index function")) {
     return "functions are names such as sqrt, patterns such as Map(f), and v => …";

@@ -124,6 +124,7 @@ void require_array(const Value& value, std::string_view pattern, Span span);
 // Fails, now or at bind, unless the array has an element.
 void require_nonempty(Evaluator& ev, const Value& v, std::string_view pattern, Span span);
 Value transpose(const Value& v, Span span);
+// `span` is where f stands, at which what f refuses of the elements is reported.
 Value map_over(Evaluator& ev, const Value& f, const Value& array, Span span);
 Value slide(Evaluator& ev, const Value& array, const Expr& size, const Expr& step, Span span);
 
