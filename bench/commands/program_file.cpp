@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <thread>
 
 #include "bench/commands/session.h"
 #include "bench/measure/prepared.h"
@@ -125,10 +127,14 @@ struct Comparison {
   std::string text;
   bool same = true;  // within the tolerance
 };
-Comparison comparison(double ratio, double worst) {
-  char text[160];
-  std::snprintf(text, sizeof text, "takes %.3f times as long; largest difference of results %.2g",
-                ratio, worst);
+Comparison comparison(const Times& of, const Times& beside, double worst) {
+  Between sure = surely_in_turns(of, beside);
+  bool differs = sure.low > 1 || sure.high < 1;
+  char text[200];
+  std::snprintf(text, sizeof text,
+                "takes %.3f times as long (%.3f to %.3f%s); largest difference of results %.2g",
+                in_turns(of, beside), sure.low, sure.high,
+                differs ? "" : ": no difference that the rounds show", worst);
   Comparison c{text, worst <= kTolerance};  // not of NaN
   if (c.same) return c;
   std::snprintf(text, sizeof text, ": the results differ by more than the tolerance, %.2g",
@@ -187,9 +193,20 @@ Prepared prepared_file(const std::shared_ptr<Engine>& engine, const std::string&
   return prepared(engine, case_of(file, shapes));
 }
 
+std::string disturbance(double processes, double processors) {
+  if (processes < 1.5 * processors) return "";
+  char text[160];
+  std::snprintf(text, sizeof text,
+                "%.1f processes want %.0f processors: other work has part of these times",
+                processes, processors);
+  return text;
+}
+
 int command_run_file(const Request& request, const std::string& file,
                      const FileArguments& arguments) {
   check_request(request);
+  double load = 0;
+  if (getloadavg(&load, 1) != 1) load = 0;
   std::shared_ptr<Engine> engine = cli::make_engine(request.engine);
   Progress progress;
   progress.show(file + ": compiling");
@@ -216,7 +233,9 @@ int command_run_file(const Request& request, const std::string& file,
   progress.clear();
   std::cout << engine->device() << "\n";
   for (size_t i = 0; i < all.size(); ++i) print_program(all[i], times[i], kernels[i]);
-  Comparison beside = two ? comparison(in_turns(times[1], times[0]), worst) : Comparison{};
+  std::string others = disturbance(load, std::thread::hardware_concurrency());
+  if (!others.empty()) std::cerr << "tile-bench: " << others << "\n";
+  Comparison beside = two ? comparison(times[1], times[0], worst) : Comparison{};
   if (!request.json.empty() || !request.html.empty()) {
     progress.show("measuring the ceilings");
     keep_results(request, all, times, kernels, beside.text + ", beside ");

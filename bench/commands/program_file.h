@@ -39,6 +39,10 @@ struct StepsOptions {
 int command_steps(const Request& request, const FileArguments& arguments,
                   const StepsOptions& options);
 
+// What other work does to times that are measured now: where so many processes want processors, on
+// the average of the last minute; empty where they have them. Measuring itself takes them all.
+std::string disturbance(double processes, double processors);
+
 // Times the program of a file on made data, and prints time, memory, compile time, and each kernel
 // with its work, its share of the ceiling and its schedule. With `against` the two take turns,
 // their results are compared, and the exit status is 1 where these differ by more than is

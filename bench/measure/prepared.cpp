@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <numeric>
 #include <set>
 
 #include "bench/measure/training.h"
@@ -149,14 +150,19 @@ Calls Prepared::calls() const {
 }
 
 std::vector<double> Prepared::launch_ns() const {
-  constexpr int kRuns = 10;  // the first warms caches and pages
+  // The first warms caches and pages; so many milliseconds are more than other work has a processor
+  // at once.
+  constexpr int kFewest = 10, kMost = 1000;
+  constexpr double kNs = 30e6;
   std::vector<double> least;
-  for (int i = 0; i < kRuns; ++i) {
+  double spent = 0;
+  for (int i = 0; i < kFewest || (spent < kNs && i < kMost); ++i) {
     std::vector<double> ns;
     RunOptions options;
     options.profile = &ns;
     tile::run(*executable_, input_views_, output_views_, options);
     if (i <= 1) least = ns;
+    spent += std::accumulate(ns.begin(), ns.end(), 0.0);
     for (size_t l = 0; l < least.size(); ++l) least[l] = std::min(least[l], ns[l]);
   }
   return least;

@@ -31,11 +31,35 @@ double median_of(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-// How many calls fill a round.
+// A round's time of one over the other's, round by round.
+std::vector<double> ratios_of(const Times& first, const Times& second) {
+  std::vector<double> ratios;
+  size_t rounds = std::min(first.real.size(), second.real.size());
+  for (size_t i = 0; i < rounds; ++i) ratios.push_back(first.real[i] / second.real[i]);
+  return ratios;
+}
+
+// Each of n values is below their distribution's median with a chance of a half: the sign test says
+// how many at each end may be left out so that the median is outside in at most 5 of 100 cases.
+size_t left_out_at_each_end(size_t n) {
+  constexpr double kEachSide = 0.025;
+  double chance = std::pow(0.5, static_cast<double>(n)), sum = chance;  // that none is below it
+  for (size_t left_out = 0;; ++left_out) {
+    chance *= static_cast<double>(n - left_out) / static_cast<double>(left_out + 1);
+    sum += chance;
+    if (sum > kEachSide) return left_out;
+  }
+}
+
+// How many calls fill a round, by the lesser of two times, as other work may hold one of them up;
+// what takes ten rounds has had its share of that.
 int64_t calibrate(const Contender& contender, double round_ms) {
   contender.calls(1);
   for (int64_t count = 1;; count *= 2) {
     double took = contender.calls(count);
+    if (took >= round_ms * 1e5 && took < round_ms * 1e7) {
+      took = std::min(took, contender.calls(count));
+    }
     if (took >= round_ms * 1e6) return count;
     if (took >= round_ms * 1e5) {
       return static_cast<int64_t>(std::ceil(static_cast<double>(count) * round_ms * 1e6 / took));
@@ -103,10 +127,13 @@ double Times::median() const { return median_of(real); }
 double Times::median_cpu() const { return median_of(cpu); }
 
 double in_turns(const Times& first, const Times& second) {
-  std::vector<double> ratios;
-  size_t rounds = std::min(first.real.size(), second.real.size());
-  for (size_t i = 0; i < rounds; ++i) ratios.push_back(first.real[i] / second.real[i]);
-  return median_of(std::move(ratios));
+  return median_of(ratios_of(first, second));
+}
+Between surely_in_turns(const Times& first, const Times& second) {
+  std::vector<double> ratios = ratios_of(first, second);
+  std::sort(ratios.begin(), ratios.end());
+  size_t left_out = left_out_at_each_end(ratios.size());
+  return {ratios[left_out], ratios[ratios.size() - 1 - left_out]};
 }
 
 Calls timed(std::function<void()> call) {

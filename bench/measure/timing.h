@@ -31,6 +31,12 @@ struct Times {
 // Of two contenders that took turns: the median over the rounds of the first one's time over the
 // second's. A spell in which the machine is slow meets both of a round.
 double in_turns(const Times& first, const Times& second);
+// Where that median is sure to lie, 19 times in 20: between two rounds' ratios, or between the
+// least and the largest one where there are fewer than six rounds, which show no more.
+struct Between {
+  double low = 0, high = 0;
+};
+Between surely_in_turns(const Times& first, const Times& second);
 
 struct TimingOptions {
   int rounds = 15;

@@ -210,8 +210,16 @@ std::string roofline(const Results& results) {
   Frame f{{0.01, 1000, 60, 780}, {0.1, 1000, 400, 30}};
   while (f.y.high < results.fma_gflops * 1.2) f.y.high *= 10;
   std::string out = open_svg(800, 450, "roofline") + grid(f) + roof(results, f);
+  // More names would lie on each other.
+  constexpr size_t kMostNames = 4;
   for (const Row& row : results.rows) {
-    if (drawable(row)) out += dot(f, row);
+    if (!drawable(row)) continue;
+    out += dot(f, row);
+    if (results.rows.size() > kMostNames) continue;
+    // To the left and to the right in turns, as programs to compare are near each other.
+    bool left = (&row - results.rows.data()) % 2 == 0;
+    out += label(f.x(row.operations / row.bytes) + (left ? -9 : 9),
+                 f.y(row.operations / row.median) + 4, left ? "end" : "start", row.name);
   }
   return out + "</svg>";
 }

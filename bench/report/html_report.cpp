@@ -57,6 +57,11 @@ std::string suite_row(const Suite& s) {
          "</tr>";
 }
 
+// A program of one's own belongs to no class.
+bool has_classes(const std::vector<Suite>& list) {
+  return list.size() > 1 || (!list.empty() && list[0].name != Workload{}.suite);
+}
+
 std::string suite_table(const std::vector<Suite>& list) {
   std::string out =
       "<table><tr><th>class</th><th>cases</th><th>share of ceiling</th><th>best peer / ours</th>"
@@ -74,7 +79,7 @@ std::string key(const std::vector<std::string>& peers) {
   return out + "</p>";
 }
 
-std::string case_row(const Row& row) {
+std::string case_row(const Row& row, bool alone) {
   std::string out = "<tr>" + cell(escaped(row.name + (row.untrusted.empty() ? "" : " †")));
   if (!row.error.empty()) {
     return out + "<td colspan=\"6\" class=\"missed\">" + escaped(row.error) + "</td></tr>";
@@ -82,17 +87,18 @@ std::string case_row(const Row& row) {
   out += cell(time_text(row.median)) +
          cell(number("%.1f ", row.rate) + (row.measure == "gbps" ? "GB/s" : "GFLOP/s"));
   out += cell(share_text(row.share, 0));
+  if (alone) return out + "</tr>";
   const Row::Peer* peer = row.best_peer();
   if (peer == nullptr) return out + cell("") + cell("") + cell("") + "</tr>";
   return out + cell(escaped(peer->name)) + cell(share_text(peer->share, 0)) +
          cell(number("%.2f", row.ratio())) + "</tr>";
 }
 
-std::string case_table(const Results& r) {
-  std::string out =
-      "<table><tr><th>case</th><th>median</th><th>rate</th><th>of ceiling</th><th>best peer</th>"
-      "<th>its share</th><th>best peer / ours</th></tr>";
-  for (const Row& row : r.rows) out += case_row(row);
+std::string case_table(const Results& r, bool alone) {
+  std::string out = "<table><tr><th>case</th><th>median</th><th>rate</th><th>of ceiling</th>";
+  if (!alone) out += "<th>best peer</th><th>its share</th><th>best peer / ours</th>";
+  out += "</tr>";
+  for (const Row& row : r.rows) out += case_row(row, alone);
   out += "</table>";
   std::string reasons;
   for (const Row& row : r.rows) {
@@ -148,16 +154,46 @@ std::string figures(const Results& r, const std::vector<Suite>& list) {
          figure(number("%.1f GB/s", r.read_gbps), "memory read") + "</div>";
 }
 
+// The programs of one's own, by name; nothing more where there are classes of benchmarks.
+std::string title(const Results& r, const std::vector<Suite>& list) {
+  std::string out = "tile-bench";
+  if (has_classes(list)) return out;
+  for (const Row& row : r.rows) out += (&row == r.rows.data() ? ": " : ", ") + escaped(row.name);
+  return out;
+}
+
 std::string introduction(const Results& r, const std::vector<Suite>& list) {
   // A CPU's description has its threads.
   bool said = r.device.find(" thread") != std::string::npos;
   std::string threads = said ? "" : ", " + std::to_string(r.threads) + " threads";
-  std::string out = "<h1>tile-bench</h1><p class=\"lead\">" + escaped(r.device) + threads + ", " +
-                    escaped(r.date) + "</p>" + figures(r, list);
+  std::string out = "<h1>" + title(r, list) + "</h1><p class=\"lead\">" + escaped(r.device) +
+                    threads + ", " + escaped(r.date) + "</p>" + figures(r, list);
   if (r.peers.empty()) return out;
   out += "<ul class=\"notes\">";
   for (const std::string& peer : r.peers) out += "<li>" + escaped(peer) + "</li>";
   return out + "</ul>";
+}
+
+std::string classes(const std::vector<Suite>& list, bool alone) {
+  std::string out = alone ? "<h2>Classes</h2>" : "<h2>Classes: the best peer's time over ours</h2>";
+  std::string ratios = class_ratios(list);
+  if (!ratios.empty()) {
+    out +=
+        "<p class=\"lead\">Bar: geometric mean; line: to the worst case; tick: the aim. Right of 1 "
+        "ours is faster.</p>" +
+        ratios;
+  }
+  return out + suite_table(list);
+}
+
+std::string shares(const std::vector<Suite>& list, const std::vector<std::string>& peers) {
+  std::string out = "<h2>Share of the ceiling</h2>";
+  if (!peers.empty()) out += key(peers);
+  for (const Suite& s : list) {
+    if (has_classes(list)) out += "<h3>" + escaped(s.name) + "</h3>";
+    out += bars(s.rows, peers);
+  }
+  return out;
 }
 
 }  // namespace
@@ -166,25 +202,18 @@ std::string to_html(const Results& r) {
   std::vector<Suite> list = suites(r);
   std::string out =
       "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">"
-      "<meta name=\"viewport\" content=\"width=device-width\"><title>tile-bench</title><style>";
+      "<meta name=\"viewport\" content=\"width=device-width\"><title>" +
+      title(r, list) + "</title><style>";
   out += kStyle + ("</style>" + introduction(r, list));
   std::vector<std::string> peers = peer_names(r);
   const bool alone = peers.empty();
-  out += alone ? "<h2>Classes</h2>" : "<h2>Classes: the best peer's time over ours</h2>";
-  std::string ratios = class_ratios(list);
-  if (!ratios.empty()) {
-    out +=
-        "<p class=\"lead\">Bar: geometric mean; line: to the worst case; tick: the aim. Right of 1 "
-        "ours is faster.</p>" +
-        ratios;
-  }
-  out += suite_table(list) + "<h2>Roofline</h2><p class=\"lead\">Dots: ours" +
-         (alone ? "." : "; rings: the best peer of the case.") + "</p>" + roofline(r);
-  out += "<h2>Share of the ceiling</h2>" + key(peers);
-  for (const Suite& s : list) out += "<h3>" + escaped(s.name) + "</h3>" + bars(s.rows, peers);
+  if (has_classes(list)) out += classes(list, alone);
+  out += "<h2>Roofline</h2>";
+  if (!alone) out += "<p class=\"lead\">Dots: ours; rings: the best peer of the case.</p>";
+  out += roofline(r) + shares(list, peers);
   std::string curves = tuning_curves(r);
   if (!curves.empty()) out += "<h2>Tuning: the best so far over the final time</h2>" + curves;
-  return out + programs(r) + "<h2>Every case</h2>" + case_table(r) + "</html>\n";
+  return out + programs(r) + "<h2>Every case</h2>" + case_table(r, alone) + "</html>\n";
 }
 
 void write_html(const Results& results, const std::string& path) {

@@ -48,7 +48,7 @@ class ProgramFiles(unittest.TestCase):
 
     def test_two_programs_in_turns(self):
         told = self.bench("p.tile", *SHAPES, "--against", "q.tile")
-        self.assertRegex(told, r"\nq\.tile takes [\d.]+ times as long; largest difference of results 0\n")
+        self.assertRegex(told, r"\nq\.tile takes [\d.]+ times as long \([\d.]+ to [\d.]+[^)]*\); largest difference of results 0\n")
         self.assertIn("other.tile takes", self.bench("p.tile", *SHAPES, "--against", "other.tile", status=1))
         self.assertIn("type or shape", self.bench("p.tile", *SHAPES, "--against", "fewer.tile", status=1))
 
@@ -64,15 +64,18 @@ class ProgramFiles(unittest.TestCase):
             self.assertEqual([(k["name"], f"{k['time'] / 1e3:.3f}") for k in entry["launches"]], kernels)
             self.assertIn("schedule {", entry["launches"][0]["schedule"])
         self.assertNotIn("beside", kept[0])
-        self.assertRegex(kept[1]["beside"], r"^takes [\d.]+ times as long; .*, beside p\.tile$")
+        self.assertRegex(kept[1]["beside"], r"^takes [\d.]+ times as long \(.*\); .*, beside p\.tile$")
         with open(os.path.join(self.folder.name, "r.html")) as file:
             page = file.read()
         self.assertIn("<h2>Kernels</h2>", page)
         for shown in ("18.8 kB</td><td>120 kFLOP", "schedule {", "compiled in ", " of temporaries", kept[1]["beside"]):
             self.assertIn(shown, page)
         self.assertIn("p.tile", page)
-        self.assertIn("<h2>Classes</h2>", page)  # of a run without peers nothing is said of peers
-        self.assertNotIn("rings", page)
+        self.assertIn("<h1>tile-bench: p.tile, q.tile</h1>", page)
+        for word in ("Classes", "rings", "peer<"):  # programs of one's own have neither classes nor peers
+            self.assertNotIn(word, page)
+        roof = page.split('aria-label="roofline"')[-1].split("</svg>")[0]
+        self.assertEqual([roof.count(f">{name}</text>") for name in ("p.tile", "q.tile")], [1, 1])
 
     def test_a_page_alone(self):
         self.bench("p.tile", *SHAPES, "--html", "alone.html")

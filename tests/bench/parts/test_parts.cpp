@@ -7,8 +7,10 @@
 #include <numeric>
 #include <sstream>
 #include <thread>
+#include <tuple>
 
 #include "backends/cpu/probe/probe_loops.h"
+#include "bench/commands/program_file.h"
 #include "bench/commands/session.h"
 #include "bench/report/report.h"
 #include "bench/report/trust.h"
@@ -158,6 +160,31 @@ TEST(Timing, InterleavesAndCounts) {
   EXPECT_THAT(order, testing::EndsWith("ababab"));
   EXPECT_GE(calls, times[0].iterations + 3);  // and one warm call a round
   EXPECT_LE(times[0].least(), times[0].median());
+}
+
+TEST(Timing, WhatTheRoundsShowOfARatioIsAnIntervalOfTheSignTest) {
+  auto rounds = [](size_t count) {
+    Times of;
+    for (size_t i = 1; i <= count; ++i) of.real.push_back(static_cast<double>(i));
+    return of;
+  };
+  // Of n values all but k at each end hold the median, where a binomial of n halves is k or less in
+  // at most 2.5 of 100 cases; below six there is no such k and all of them are told.
+  const std::vector<std::tuple<size_t, double, double>> known = {
+      {1, 1, 1}, {3, 1, 3}, {5, 1, 5}, {6, 1, 6}, {8, 1, 8}, {9, 2, 8}, {15, 4, 12}, {25, 8, 18}};
+  for (auto [count, low, high] : known) {
+    Times ones;
+    ones.real.assign(count, 1.0);
+    Between sure = surely_in_turns(rounds(count), ones);
+    EXPECT_EQ(sure.low, low) << count;
+    EXPECT_EQ(sure.high, high) << count;
+  }
+}
+
+TEST(Timing, OtherWorkIsToldOfWhereItIsMoreThanMeasuringTakes) {
+  EXPECT_EQ(disturbance(2.1, 2), "");
+  EXPECT_EQ(disturbance(16, 16), "");
+  EXPECT_THAT(disturbance(5.3, 2), testing::HasSubstr("5.3 processes want 2 processors"));
 }
 
 TEST(Report, RatioIsTheBestPeersTimeOverOurs) {
