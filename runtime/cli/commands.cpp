@@ -85,9 +85,7 @@ int command_check(const std::string& file, const Inputs& inputs, const Options& 
     report_passes(*e, options);
     for (size_t i = 0; i < e->bound.outputs.size(); ++i) {
       const BoundTensor& t = e->output(i);
-      std::cout << t.name << ": " << to_string(t.type);
-      for (int64_t extent : t.shape) std::cout << " " << extent;
-      std::cout << "\n";
+      std::cout << t.name << ": " << kind_text(t.type, t.shape) << "\n";
     }
   } else {
     print_warnings(*program, nullptr, options);

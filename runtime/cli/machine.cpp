@@ -101,13 +101,30 @@ std::vector<Device> all_devices(const Options& options) {
   return devices;
 }
 
+std::string binary_size(int64_t bytes) {
+  bool mebi = bytes % (1 << 20) == 0;
+  return std::to_string(bytes >> (mebi ? 20 : 10)) + (mebi ? " MiB" : " KiB");
+}
+
+// What decides about programs, in a line; every field of the target is in the JSON.
+std::string text_of(const Target& t) {
+  if (is_gpu(t)) {
+    return std::to_string(t.gpu.multiprocessors) + " multiprocessors, compute capability " +
+           std::to_string(t.gpu.capability / 10) + "." + std::to_string(t.gpu.capability % 10) +
+           ", " + binary_size(t.gpu.shared_per_block) + " of shared memory for a block";
+  }
+  return "caches: " + binary_size(t.l1_bytes) + ", " + binary_size(t.l2_bytes) + ", " +
+         binary_size(t.l3_bytes);
+}
+
 std::string text_of(const Device& device) {
   if (!device.engine) return device.backend + ": not available: " + device.why + "\n";
   const Engine& engine = *device.engine;
   std::string text = device.backend + ": " + engine.device() + "\n";
   if (engine.is_reference()) return text;
-  text += "  " + to_string(engine.target()) + "\n";
-  return engine.rates() ? text + "  " + describe(*engine.rates()) + "\n" : text;
+  text += "  " + text_of(engine.target()) + "\n";
+  if (engine.rates()) return text + "  " + describe(*engine.rates()) + "\n";
+  return is_gpu(engine.target()) ? text : text + "  rates: not measured (--measure)\n";
 }
 
 Json json_of(const MachineRates& rates) {
@@ -150,6 +167,7 @@ Json json_of(const Device& device) {
     j["compute_capability"] = t.gpu.capability;
     j["shared_bytes_per_block"] = t.gpu.shared_per_block;
   }
+  j["target"] = to_string(t);
   if (engine.rates()) j["measured"] = json_of(*engine.rates());
   return j;
 }

@@ -42,8 +42,9 @@ void add_common(CLI::App& app, Options& options) {
 
 void pass_options(CLI::App& app, Options& options) {
   app.add_flag("--time-passes{text}", options.time_passes,
-               "compile without the disk cache and print where the time went: text or =json")
-      ->check(CLI::IsMember({"text", "json"}));
+               "compile without the disk cache and print where the time went, a table or JSON")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->option_text("[=text|json]");
   app.add_flag("--print-changed", options.print_changed,
                "print the program, kernel or nest after every pass that changed it");
 }
@@ -287,9 +288,18 @@ bool asks_for_json(int argc, char** argv) {
   return false;
 }
 
+// Without the values that a flag stands for, which CLI11 shows in braces behind its name.
+struct HelpText : CLI::Formatter {
+  std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
+    std::string name = CLI::Formatter::make_option_name(option, is_positional);
+    return name.substr(0, name.find('{'));
+  }
+};
+
 // One function: a paragraph for each command, all over the same arguments.
 int main_of(int argc, char** argv) {
   CLI::App app{"Tile JIT: tensor programs from text", "tile"};
+  app.formatter(std::make_shared<HelpText>());
   app.require_subcommand(1);
   app.set_version_flag("--version", program_version());
   Command c;

@@ -169,11 +169,14 @@ Ran run_program(const RunArguments& arguments, const Options& options) {
   return ran;
 }
 
+std::string kind_text(DType type, const Shape& shape) {
+  std::string sizes;
+  for (int64_t extent : shape) sizes += (sizes.empty() ? "" : ", ") + std::to_string(extent);
+  return std::string(to_string(type)) + (shape.empty() ? " scalar" : " [" + sizes + "]");
+}
+
 std::string summary(const HostTensor& t) {
-  std::string text(to_string(t.type));
-  std::string shape;
-  for (int64_t extent : t.shape) shape += (shape.empty() ? "" : ", ") + std::to_string(extent);
-  text += t.shape.empty() ? " scalar" : " [" + shape + "]";
+  std::string text = kind_text(t.type, t.shape);
   double least = INFINITY, most = -INFINITY;
   int64_t nans = 0, count = t.count();
   for (int64_t i = 0; i < count; ++i) {

@@ -64,6 +64,9 @@ void write_outputs(const Ran& ran, const RunArguments& arguments, const Options&
 void write_output(const HostTensor& tensor, const std::string& name, const std::string& target,
                   const RunArguments& arguments, const Options& options);
 
+// "f32 [2, 3]", "f32 scalar".
+std::string kind_text(DType type, const Shape& shape);
+
 // "f32 [2, 3], from -1 to 4": type, shape and range of the values.
 std::string summary(const HostTensor& tensor);
 

@@ -188,7 +188,7 @@ class Cli(unittest.TestCase):
 
     def test_check_emit_explain_grad(self):
         shapes = ["--shape", "A=8x16", "--shape", "B=16x32"]
-        self.assertIn("C: f32 8 32", self.tile("check", "mm.tile", *shapes))
+        self.assertIn("C: f32 [8, 32]", self.tile("check", "mm.tile", *shapes))
         for stage in "program bound reduced kernels schedule nest llvm asm".split():
             self.assertGreater(len(self.tile("emit", "mm.tile", "--stage", stage, *shapes)), 20)
         explained = self.tile("explain", "mm.tile", *shapes, "--all", "--backend", "cpu")

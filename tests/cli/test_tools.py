@@ -193,6 +193,10 @@ class Tools(unittest.TestCase):
         self.assertTrue(by_name["cpu"]["available"])
         self.assertGreaterEqual(by_name["cpu"]["threads"], 1)
         self.assertIn(by_name["cpu"]["vector_bits"], (128, 256, 512))
+        self.assertIn(by_name["cpu"]["features"], by_name["cpu"]["target"])
+        told = self.tile("devices")
+        self.assertRegex(told, r"\n  caches: \d+ [KM]iB, ")
+        self.assertNotIn(by_name["cpu"]["features"].split()[-1], told)  # a page of them is for tools
         self.assertTrue(by_name["cuda"]["available"] or by_name["cuda"]["why"])
         self.write("p.tile", "function (A[M, N]) -> (B) { B = A - 2; }")
         self.tile("run", "p.tile", "--in", "A=iota:2x3", "--backend", "cpu")
@@ -292,6 +296,11 @@ class Tools(unittest.TestCase):
 
     def all_options(self, command):
         return self.options(command).union(*(self.options(command, part) for part in self.parts(command)))
+
+    def test_help_shows_options_as_they_are_typed(self):
+        told = self.tell("run", "--help")
+        self.assertRegex(told, r"(?m)^  --no-warnings +\S")
+        self.assertRegex(told, r"(?m)^  --time-passes \[=text\|json\]")
 
     def test_manual_pages_agree_with_help(self):
         commands = self.commands()
