@@ -370,7 +370,9 @@ class Lsp(unittest.TestCase):
         for params in (None, {}, {"capabilities": None}, {"capabilities": 7}, {"capabilities": {"general": []}},
                        {"capabilities": {"general": {"positionEncodings": 1}, "workspace": [{}]}}):
             client = self.client(start=False)
-            self.assertEqual(client.ask("initialize", params)["serverInfo"]["name"], "tile")
+            told = client.ask("initialize", params)["serverInfo"]
+            version = subprocess.run([TILE, "--version"], capture_output=True, text=True, timeout=60).stdout
+            self.assertEqual(f"{told['name']} {told['version']}\n", version)
             self.assertEqual(client.open("file:///a.tile", SOFTMAX), [])
             self.assertEqual(client.request("initialize", {})["error"]["code"], -32600)
             self.assertEqual(client.end(), 0)

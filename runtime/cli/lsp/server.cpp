@@ -4,6 +4,7 @@
 #include <new>
 
 #include "runtime/cli/lsp/refused.h"
+#include "tile/tile.h"
 
 namespace tile::lsp {
 namespace {
@@ -140,7 +141,10 @@ Json Server::initialize(const Json& params) {
   if (holds(list("/general/positionEncodings"), "utf-8")) encoding_ = Encoding::utf8;
   creates_files_ = holds(list("/workspace/workspaceEdit/resourceOperations"), "create");
   constexpr int kIncremental = 2;
-  return {{"serverInfo", {{"name", "tile"}}},
+  std::string version = std::to_string(TILE_VERSION_MAJOR) + "." +
+                        std::to_string(TILE_VERSION_MINOR) + "." +
+                        std::to_string(TILE_VERSION_PATCH);
+  return {{"serverInfo", {{"name", "tile"}, {"version", version}}},
           {"capabilities",
            {{"positionEncoding", encoding_ == Encoding::utf8 ? "utf-8" : "utf-16"},
             {"textDocumentSync", {{"openClose", true}, {"change", kIncremental}}},
