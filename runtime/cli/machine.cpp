@@ -120,7 +120,8 @@ std::string text_of(const Target& t) {
 std::string text_of(const Device& device) {
   if (!device.engine) return device.backend + ": not available: " + device.why + "\n";
   const Engine& engine = *device.engine;
-  std::string text = device.backend + ": " + engine.device() + "\n";
+  std::string text = engine.device() + "\n";  // most begin with their backend
+  if (!text.starts_with(device.backend + ":")) text.insert(0, device.backend + ": ");
   if (engine.is_reference()) return text;
   text += "  " + text_of(engine.target()) + "\n";
   if (engine.rates()) return text + "  " + describe(*engine.rates()) + "\n";
