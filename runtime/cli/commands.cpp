@@ -60,6 +60,18 @@ void require_stage(const std::string& stage) {
        "one of " + listed(known) + ", or after: and the name of a pass (`tile passes` lists them)");
 }
 
+// CUDA can be made for a GPU that is elsewhere, where there is no driver.
+std::shared_ptr<Engine> emitting_engine(const Options& options) {
+  try {
+    return make_engine(options);
+  } catch (const Failure& failure) {
+    const Diagnostic& d = failure.diagnostic();
+    if (d.code != "driver" || !options.features.empty()) throw;
+    fail(d.stage, d.code, d.span, d.message,
+         "for a GPU that is elsewhere say which: --features sm_90a; to run here, " + d.hint);
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<const Executable> compiled(LoadedProgram& program, const Inputs& inputs) {
@@ -100,7 +112,7 @@ int command_emit(const std::string& file, const Inputs& inputs, const std::strin
   require_stage(stage);
   Options options = given;
   if (options.backend == "auto") options.backend = backend_of_stage(stage);
-  std::shared_ptr<LoadedProgram> program = load(make_engine(options), file, options);
+  std::shared_ptr<LoadedProgram> program = load(emitting_engine(options), file, options);
   if (!mesh.mesh.empty()) {
     Division parts = divided(*program, given_layouts(*program, inputs), mesh);
     size_t number = 0;

@@ -242,6 +242,18 @@ class CommandLines(unittest.TestCase):
         self.assertIn("add --in A=FILE.npy or =random:Mx3, with numbers for M", self.told("run", "given.tile"))
         self.assertIn("add --in S=0.5, a number", self.told("run", "given.tile", "--in", "A=ones:2x3"))
 
+    def test_values_that_options_do_not_take(self):
+        self.assertIn('--threads is a number, not "two"', self.told("run", "mm.tile", *GIVEN, "--threads", "two"))
+        self.assertIn('shell: "bahs" is none of bash, zsh, fish; did you mean bash?', self.told("completion", "bahs"))
+        self.assertIn('--diagnostics: "xml" is none of text, json', self.told("check", "mm.tile", "--diagnostics", "xml"))
+
+    def test_code_for_a_gpu_that_is_elsewhere(self):
+        emit = ["emit", "mm.tile", "--stage", "cuda", "--shape", "A=2x3", "--shape", "B=3x2"]
+        told = self.told(*emit, TILE_CUDA_DRIVER="/nowhere/libcuda.so")
+        if "driver" not in told:
+            self.skipTest("built without CUDA")
+        self.assertIn("say which: --features sm_90a", told)
+
     def test_values_of_other_kinds(self):
         header = "{'descr': '>f4', 'fortran_order': False, 'shape': (3,), }"
         header += " " * (-len(header) - 11 & 63) + "\n"

@@ -96,6 +96,24 @@ void refuse_repeated(const Named& command) {
   }
 }
 
+// Refuses a value that is no number ("Could not convert: --threads = two" in CLI11's words), or
+// none of those that there are ("shell: bahs not in {bash,zsh,fish}"). Other faults are left.
+void refuse_value(const std::string& said, const std::string& hint) {
+  constexpr std::string_view kConversion = "Could not convert: ", kIs = " = ", kOf = " not in {";
+  size_t is = said.find(kIs), of = said.find(kOf), colon = said.find(": ");
+  if (said.starts_with(kConversion) && is != std::string::npos) {
+    std::string option = said.substr(kConversion.size(), is - kConversion.size());
+    refuse(option + " is a number, not \"" + said.substr(is + kIs.size()) + "\"", hint);
+  }
+  if (of == std::string::npos || colon > of || said.back() != '}') return;
+  std::string value = said.substr(colon + 2, of - colon - 2);
+  std::vector<std::string> known =
+      items_of(said.substr(of + kOf.size(), said.size() - of - kOf.size() - 1));
+  refuse(said.substr(0, colon) + ": \"" + value + "\" is none of " + listed(known) +
+             suggestion(value, known),
+         hint);
+}
+
 // What is missing, or not expected, may be a word that is misspelt.
 bool may_be_misspelt(const CLI::ParseError& error) {
   auto code = static_cast<CLI::ExitCodes>(error.get_exit_code());
@@ -121,7 +139,9 @@ void fail_for(const CLI::App& app, const CLI::ParseError& error) {
   if (last.lacks_command()) {
     refuse("a command is missing", "the commands are " + listed(last.commands()));
   }
-  refuse(error.what(), last.name + " --help says more");
+  std::string hint = last.name + " --help says more";
+  refuse_value(error.what(), hint);
+  refuse(error.what(), hint);
 }
 
 }  // namespace tile::cli
