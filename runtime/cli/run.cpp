@@ -152,14 +152,20 @@ Ran run_program(const RunArguments& arguments, const Options& options) {
   std::optional<LocalMesh> mesh = asked_mesh(ran, arguments);
   for (int i = 0; i < std::max(1, arguments.repeat); ++i) {
     auto start = std::chrono::steady_clock::now();
-    ran.outputs = located(ran.program->program().source, [&] {
-      if (mesh) return mesh->run(ran.inputs);
+    located(ran.program->program().source, [&] {
+      if (mesh) {
+        ran.outputs = mesh->run(ran.inputs);
+        return;
+      }
       if (!ran.executable) {
         ran.executable = executable_for(*ran.program, ran.inputs, constants);
         check_shapes(ran.executable->bound, arguments);
       }
-      if (!arguments.steps) return run_once(*ran.executable, ran.inputs);
-      return run_steps(*ran.executable, ran.inputs, feeds, *arguments.steps);
+      if (arguments.steps) {
+        run_steps_into(ran.outputs, *ran.executable, ran.inputs, feeds, *arguments.steps);
+      } else {
+        run_into(ran.outputs, *ran.executable, ran.inputs);
+      }
     });
     auto end = std::chrono::steady_clock::now();
     ran.ms.push_back(std::chrono::duration<double, std::milli>(end - start).count());

@@ -189,18 +189,24 @@ std::vector<HostTensor> outputs_of(const Executable& e) {
 
 }  // namespace
 
-std::vector<HostTensor> run_steps(const Executable& e, const std::vector<HostTensor>& inputs,
-                                  const std::vector<Feed>& feeds, uint64_t steps) {
-  std::vector<HostTensor> outputs = outputs_of(e);
+void run_steps_into(std::vector<HostTensor>& outputs, const Executable& e,
+                    const std::vector<HostTensor>& inputs, const std::vector<Feed>& feeds,
+                    uint64_t steps) {
+  if (outputs.empty()) outputs = outputs_of(e);
   check_feeds(e, feeds);
-  tile::run_steps(e, views(inputs), views(outputs), feeds, steps);
-  return outputs;
+  run_steps(e, views(inputs), views(outputs), feeds, steps);
+}
+
+void run_into(std::vector<HostTensor>& outputs, const Executable& e,
+              const std::vector<HostTensor>& inputs, const RunOptions& options) {
+  if (outputs.empty()) outputs = outputs_of(e);
+  run(e, views(inputs), views(outputs), options);
 }
 
 std::vector<HostTensor> run_once(const Executable& e, const std::vector<HostTensor>& inputs,
                                  const RunOptions& options) {
-  std::vector<HostTensor> outputs = outputs_of(e);
-  run(e, views(inputs), views(outputs), options);
+  std::vector<HostTensor> outputs;
+  run_into(outputs, e, inputs, options);
   return outputs;
 }
 

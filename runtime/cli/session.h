@@ -95,10 +95,14 @@ std::shared_ptr<const Executable> executable_for(LoadedProgram& program,
 std::vector<HostTensor> run_once(const Executable& executable,
                                  const std::vector<HostTensor>& inputs,
                                  const RunOptions& options = {});
-// The same again and again, outputs of a step being inputs of the next.
-std::vector<HostTensor> run_steps(const Executable& executable,
-                                  const std::vector<HostTensor>& inputs,
-                                  const std::vector<Feed>& feeds, uint64_t steps);
+// The same into outputs that an earlier run of the executable left, or has made here: making them
+// takes time of its own, as the system gives pages of zeros.
+void run_into(std::vector<HostTensor>& outputs, const Executable& executable,
+              const std::vector<HostTensor>& inputs, const RunOptions& options = {});
+// So many runs, outputs of a step being inputs of the next.
+void run_steps_into(std::vector<HostTensor>& outputs, const Executable& executable,
+                    const std::vector<HostTensor>& inputs, const std::vector<Feed>& feeds,
+                    uint64_t steps);
 // Compiles and runs on dense tensors.
 std::vector<HostTensor> run_once(LoadedProgram& program, const std::vector<HostTensor>& inputs,
                                  const RunOptions& options = {});
