@@ -29,8 +29,8 @@ using Json = nlohmann::ordered_json;
 // Of the process: what other work the machine has does not count.
 double processor_ms() { return 1e3 * static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
-// Runs of which a kernel's least time is taken.
-constexpr int kKernelRuns = 200;
+// Runs of which a kernel's least time is taken, and in how many turns with those of other code.
+constexpr int kKernelRuns = 200, kTurns = 10;
 
 // Inputs and outputs of one size.
 struct Tensors {
@@ -59,11 +59,11 @@ void run_once(const Executable& e, const Tensors& t) {
   run(e, in, out);
 }
 
-// The least time of each launch.
-std::vector<double> kernel_ns(const Executable& e, const Tensors& t) {
+// The least time of each launch up to now.
+void take_kernel_ns(const Executable& e, const Tensors& t, int runs, std::vector<double>& least) {
   std::vector<TensorView> in = views(t.inputs), out = views(t.outputs);
-  std::vector<double> least, now;
-  for (int i = 0; i < kKernelRuns; ++i) {
+  std::vector<double> now;
+  for (int i = 0; i < runs; ++i) {
     RunOptions options;
     now.clear();
     options.profile = &now;
@@ -71,8 +71,22 @@ std::vector<double> kernel_ns(const Executable& e, const Tensors& t) {
     if (least.empty()) least = now;
     for (size_t l = 0; l < now.size(); ++l) least[l] = std::min(least[l], now[l]);
   }
-  return least;
 }
+
+// Of both, in turns: what else the machine does takes its share of each.
+struct KernelTimes {
+  KernelTimes(const Executable& a, const Executable& b, const Tensors& t) {
+    for (int turn = 0; turn < kTurns; ++turn) {
+      take_kernel_ns(a, t, kKernelRuns / kTurns, one);
+      take_kernel_ns(b, t, kKernelRuns / kTurns, two);
+    }
+  }
+  double ratio() const {
+    return std::accumulate(one.begin(), one.end(), 0.0) /
+           std::accumulate(two.begin(), two.end(), 0.0);
+  }
+  std::vector<double> one, two;
+};
 
 struct Outcome {
   size_t kernels = 0;
@@ -177,9 +191,7 @@ class Sizes {
                                             options_.timing);
       double ratio = in_turns(times[0], times[1]);
       logs += std::log(ratio);
-      std::vector<double> one = kernel_ns(*shared, t), two = kernel_ns(*own, t);
-      double least = std::accumulate(one.begin(), one.end(), 0.0) /
-                     std::accumulate(two.begin(), two.end(), 0.0);
+      double least = KernelTimes(*shared, *own, t).ratio();
       least_logs += std::log(least);
       if (least > outcome_.least_worst) outcome_.least_worst_at = n;
       outcome_.least_worst = std::max(outcome_.least_worst, least);
@@ -208,9 +220,7 @@ class Sizes {
     for (size_t i = 0; i < engine_options_.own_code_runs; ++i) run_once(*live->snapshot(), t);
     outcome_.settled_ms = 1e3 * seconds_until([&] { return !shares_code(*live->snapshot()); });
     std::shared_ptr<const Executable> now = live->snapshot(), own = with_own_code(*now);
-    std::vector<double> one = kernel_ns(*now, t), two = kernel_ns(*own, t);
-    outcome_.settled =
-        std::accumulate(one.begin(), one.end(), 0.0) / std::accumulate(two.begin(), two.end(), 0.0);
+    outcome_.settled = KernelTimes(*now, *own, t).ratio();
   }
   static bool shares_code(const Executable& e) {
     return std::any_of(e.launches.begin(), e.launches.end(),
@@ -232,7 +242,7 @@ class Sizes {
     std::shared_ptr<const Executable> shared = program_->executable(t.layouts());
     std::shared_ptr<const Executable> own = with_own_code(*shared);
     t.take_outputs(*shared);
-    std::vector<double> one = kernel_ns(*shared, t), two = kernel_ns(*own, t);
+    auto [one, two] = KernelTimes(*shared, *own, t);
     for (size_t l = 0; l < std::max(one.size(), two.size()); ++l) {
       std::printf("  size %lld, kernel %zu: shared %.2f us, own %.2f us\n",
                   static_cast<long long>(n), l, l < one.size() ? one[l] / 1e3 : 0.0,
