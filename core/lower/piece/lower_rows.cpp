@@ -100,6 +100,10 @@ nest::Block lower_rows(Frame& frame, const Schedule& schedule) {
   bool streams = has_stream(frame.kernel);
   OuterLoopLowering::SharedBody shared;
   if (streams) shared.before = allocated(buffers);
+  shared.halves =
+      !streams && std::all_of(lowerings.begin(), lowerings.end(), [&](PieceLowering& l) {
+        return l.loops().halves_rows(schedule.shared);
+      });
   shared.inside = [&](const State& s) {
     nest::Block body = streams ? nest::Block{} : allocated(buffers);
     std::vector<Position> at;

@@ -2,8 +2,10 @@
 #include "core/lower/piece/outer_loop_lowering.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "core/kernel/coverage.h"
+#include "core/kernel/geometry.h"
 #include "core/kernel/stream.h"
 #include "core/lower/launch/gpu_launch.h"
 #include "core/schedule/cost/piece/piece_model.h"
@@ -16,6 +18,9 @@ namespace {
 
 using nest::Block;
 using nest::LoopKind;
+
+// Of one extent: what is left of the last one is no more than a sixteenth of the work.
+constexpr int64_t kManyBlocks = 16;
 
 std::vector<int64_t> constants(const std::vector<Expr>& list) {
   std::vector<int64_t> values;
@@ -113,13 +118,12 @@ Block OuterLoopLowering::parallel_body(size_t i, State s, const std::vector<Expr
   if (c_.sized_at_run_time(l.iterator)) {
     const Expr& extent = s.at[l.iterator].size;
     if (l.step == 1 || !tile_follows(i)) return inside(cut(l.step, extent, values[i]));
+    auto leaf = [&](const State& part) { return parallel_body(i + 1, part, values); };
     nest::If choice;
     choice.nonnegative = {tidy(extent - Expr(l.step) * values[i] - Expr(l.step))};
     choice.then = inside(l.step);
-    choice.otherwise = short_block(l, entered(s, l.iterator, l.step, values[i], l.step),
-                                   tidy(extent - Expr(l.step) * values[i]), [&](const State& part) {
-                                     return parallel_body(i + 1, part, values);
-                                   });
+    choice.otherwise = short_block(l, entered(s, l.iterator, l.step, values[i], l.step), 0,
+                                   tidy(extent - Expr(l.step) * values[i]), leaf);
     return {statement(std::move(choice))};
   }
   int64_t full = box / l.step, rest = box % l.step;
@@ -166,15 +170,19 @@ Block OuterLoopLowering::outer_loop(size_t i, const State& s) {
     if (!shared_body_.inside) extent = max(Expr(0), extent);
     return looped(name, visited->first, extent, LoopKind::serial, body);
   };
+  bool rows = i < shared_ && shared_body_.halves && c_.sized_at_run_time(l.iterator);
+  if (rows && l.step > 1 && !visited) return open_rows(i, s);
   if (!tile_follows(i)) {
     return blocks(blocks_in(p.size, l.step),
                   [&](const Expr& v) { return inside(v, cut(l.step, p.size, v)); });
   }
+  bool open = c_.sized_at_run_time(l.iterator) && l.step > 1 && !p.size.is_constant();
+  if (open && !visited) return open_loop(i, s);
   Expr full = floor_div(p.size, Expr(l.step));
   Block out = blocks(full, [&](const Expr& v) { return inside(v, l.step); });
-  if (c_.sized_at_run_time(l.iterator) && l.step > 1 && !p.size.is_constant()) {
+  if (open) {
     append(out, named(name, full, [&](const Expr& v) {
-             return short_block(l, entered(s, l.iterator, l.step, v, l.step),
+             return short_block(l, entered(s, l.iterator, l.step, v, l.step), 0,
                                 floor_mod(p.size, Expr(l.step)),
                                 [&](const State& part) { return outer_loops(i + 1, part); });
            }));
@@ -197,16 +205,118 @@ Block OuterLoopLowering::outer_loop(size_t i, const State& s) {
   return out;
 }
 
-Block OuterLoopLowering::short_block(const Loop& l, const State& inner, const Expr& size,
+// Whole blocks of a run-time extent, then what is left.
+Block OuterLoopLowering::open_loop(size_t i, const State& s) {
+  const Loop& l = c_.schedule.outer[i];
+  IteratorId u = l.iterator;
+  std::string name = c_.variable(u, s);
+  auto leaf = [&](const State& part) { return outer_loops(i + 1, part); };
+  Expr whole_number = whole_blocks(l, s.at[u].size, halves(l));
+  return named(name + "_whole", whole_number, [&](const Expr& whole) {
+    Block out = counted(name, whole, LoopKind::serial,
+                        [&](const Expr& v) { return leaf(entered(s, u, l.step, v, l.step)); });
+    append(out, last_blocks(l, s, whole, leaf));
+    return out;
+  });
+}
+
+// The same of rows, in one loop: blocks of them have a run-time size anyway.
+Block OuterLoopLowering::open_rows(size_t i, const State& s) {
+  const Loop& l = c_.schedule.outer[i];
+  IteratorId u = l.iterator;
+  const Expr& size = s.at[u].size;
+  std::string name = c_.variable(u, s);
+  auto block = [&](const Expr& whole, const Expr& first, const Expr& second, const Expr& v) {
+    return named(name + "_whole", min(v, whole), [&](const Expr& before) {
+      State inner = entered(s, u, l.step, before, l.step);
+      Expr last = first + (v - before) * (second - first);
+      Expr cells = select(less(v, whole), Expr(l.step), last);
+      return named(name + "_begin", first * (v - before), [&](const Expr& begin) {
+        return named(name + "_cells", cells, [&](const Expr& number) {
+          State part = entered(inner, u, 1, begin, number);
+          part.at[u].bound = l.step;
+          return outer_loops(i + 1, part);
+        });
+      });
+    });
+  };
+  return named(name + "_all", whole_blocks(l, size, true), [&](const Expr& whole) {
+    return in_halves(
+        l, tidy(size - Expr(l.step) * whole), [&](const Expr& first, const Expr& second) {
+          return counted(name, blocks_in(size, l.step), LoopKind::serial,
+                         [&](const Expr& v) { return block(whole, first, second, v); });
+        });
+  });
+}
+
+int64_t OuterLoopLowering::vectors_in_block(const Loop& l) const {
+  bool many = c_.piece.box[l.iterator] > kManyBlocks * l.step;
+  if (!c_.reduces || many) return std::numeric_limits<int32_t>::max();
+  return vectors_in_tile(c_.schedule, c_.piece, c_.contraction.accumulator, c_.frame.target);
+}
+
+// Reductions read what a block's cells share once for each block.
+bool OuterLoopLowering::halves(const Loop& l) const {
+  return c_.masked_lanes(l.iterator) == 0 && halves_last_blocks(l.step, vectors_in_block(l));
+}
+
+bool OuterLoopLowering::halves_rows(size_t shared) const {
+  if (!c_.reduces) return true;
+  const std::vector<Loop>& outer = c_.schedule.outer;
+  return std::all_of(outer.begin(), outer.end(), [&](const Loop& l) {
+    auto number = static_cast<size_t>(&l - outer.data());
+    bool open = number < shared && c_.sized_at_run_time(l.iterator);
+    auto again = [&](const Loop& other) { return over(other, l); };
+    return !open || (l.binding == Binding::serial && halves(l) &&
+                     std::count_if(outer.begin(), outer.end(), again) == 1);
+  });
+}
+
+Expr OuterLoopLowering::whole_blocks(const Loop& l, const Expr& size, bool halved) const {
+  Expr full = floor_div(size, Expr(l.step)), rest = floor_mod(size, Expr(l.step));
+  if (!halved) return full;
+  Expr small = less(Expr(0), rest) * less(Expr(2) * rest, Expr(l.step));
+  return full - small * less(Expr(0), full);
+}
+
+Block OuterLoopLowering::in_halves(const Loop& l, const Expr& left, const Halves& parts) const {
+  const std::string& name = c_.names[l.iterator];
+  Expr half = floor_div(left, Expr(2)) * less(Expr(l.step), left);
+  return named(name + "_second", half, [&](const Expr& second) {
+    return named(name + "_first", left - second,
+                 [&](const Expr& first) { return parts(first, second); });
+  });
+}
+
+Block OuterLoopLowering::last_blocks(const Loop& l, const State& s, const Expr& whole,
                                      const Leaf& leaf) {
   IteratorId u = l.iterator;
+  State inner = entered(s, u, l.step, whole, l.step);
+  Expr left = tidy(s.at[u].size - Expr(l.step) * whole);
+  if (!halves(l)) return short_block(l, inner, 0, left, leaf);
+  std::string name = c_.names[u];
+  auto part = [&](const Expr& number, const Expr& first, const Expr& second) {
+    return named(name + "_begin", number * first, [&](const Expr& begin) {
+      return named(name + "_part", first + number * (second - first),
+                   [&](const Expr& size) { return short_block(l, inner, begin, size, leaf); });
+    });
+  };
+  return in_halves(l, left, [&](const Expr& first, const Expr& second) {
+    return counted(name + "_last", Expr(1) + less(Expr(0), second), LoopKind::serial,
+                   [&](const Expr& number) { return part(number, first, second); });
+  });
+}
+
+Block OuterLoopLowering::short_block(const Loop& l, const State& inner, const Expr& begin,
+                                     const Expr& size, const Leaf& leaf) {
+  IteratorId u = l.iterator;
   int64_t lanes = c_.masked_lanes(u);
-  std::vector<int64_t> sizes =
-      lanes > 0 ? std::vector<int64_t>{} : short_blocks(l.step, c_.piece.box[u]);
+  std::vector<int64_t> sizes;
+  if (lanes == 0) sizes = short_blocks(l.step, vectors_in_block(l));
   // Vectors, of which the last has some of its lanes.
-  for (int64_t vectors = lanes > 0 ? ceil_div(l.step, lanes) : 1; vectors > 1;) {
-    vectors = ceil_div(vectors, 2);
-    sizes.push_back(vectors * lanes);
+  for (int64_t whole = lanes > 0 ? ceil_div(l.step, lanes) : 1; whole > 1;) {
+    whole = ceil_div(whole, 2);
+    sizes.push_back(whole * lanes);
   }
   // What is left is `most` at most, which is less than twice the next size.
   using From = std::function<Block(size_t, const Expr&, int64_t)>;
@@ -214,7 +324,7 @@ Block OuterLoopLowering::short_block(const Loop& l, const State& inner, const Ex
     bool masked = k == sizes.size();
     if (masked && lanes == 0) return {};
     // A level of step 1: where in the block the part begins.
-    State part = entered(inner, u, 1, tidy(size - left), masked ? left : Expr(sizes[k]));
+    State part = entered(inner, u, 1, tidy(begin + size - left), masked ? left : Expr(sizes[k]));
     part.at[u].bound = l.step;
     nest::If some;
     some.nonnegative = {tidy(left - Expr(masked ? 1 : sizes[k]))};
@@ -266,7 +376,7 @@ nest::Block OuterLoopLowering::in_whole_tiles(size_t loop, size_t shared, State 
   nest::If choice;
   choice.nonnegative = {tidy(size - Expr(l.step))};
   choice.then = inside(whole);
-  choice.otherwise = short_block(l, whole, size, inside);
+  choice.otherwise = short_block(l, whole, 0, size, inside);
   return {statement(std::move(choice))};
 }
 

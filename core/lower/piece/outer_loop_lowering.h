@@ -25,10 +25,14 @@ class OuterLoopLowering : PieceForm {
   struct SharedBody {
     Leaf inside;
     nest::Block before;
+    bool halves = false;  // all stages do, see halves_rows()
   };
   // `names`: of the loops' variables, by row. `nanoseconds`: what all stages take.
   nest::Block shared_loops(size_t shared, const std::vector<std::string>& names, double nanoseconds,
                            SharedBody body);
+  // Of a shared loop over rows of a run-time number: whether the stage is as well off with two
+  // blocks of about one size as with a whole one and a small one.
+  bool halves_rows(size_t shared) const;
   // The loops behind the shared ones, in a block of rows.
   nest::Block in_rows(const std::vector<Position>& rows, size_t shared);
 
@@ -39,9 +43,23 @@ class OuterLoopLowering : PieceForm {
   nest::Block outer_loops(size_t i, State s);
   nest::Block in_whole_tiles(size_t loop, size_t shared, State s);
   nest::Block outer_loop(size_t i, const State& s);
-  // Of a run-time extent: its last block, `size` < the loop's step of it, in the state `inner` at
-  // its begin.
-  nest::Block short_block(const Loop& l, const State& inner, const Expr& size, const Leaf& leaf);
+  // Of a run-time extent, whole blocks and what is left; of rows, blocks of run-time sizes.
+  nest::Block open_loop(size_t i, const State& s);
+  nest::Block open_rows(size_t i, const State& s);
+  // A small rest and the last whole block are then done in halves.
+  bool halves(const Loop& l) const;
+  Expr whole_blocks(const Loop& l, const Expr& size, bool halved) const;
+  // What is left behind the whole blocks, in a first part and a second one, which may be empty.
+  using Halves = std::function<nest::Block(const Expr& first, const Expr& second)>;
+  nest::Block in_halves(const Loop& l, const Expr& left, const Halves& parts) const;
+  nest::Block last_blocks(const Loop& l, const State& s, const Expr& whole, const Leaf& leaf);
+  // The block `size` <= the loop's step, `begin` behind that at which the state is.
+  nest::Block short_block(const Loop& l, const State& inner, const Expr& begin, const Expr& size,
+                          const Leaf& leaf);
+  // The register tile's vectors in a block; more than any short blocks have where few sizes of
+  // these do: nothing is read again, or the blocks are so many that what is left of one does not
+  // show.
+  int64_t vectors_in_block(const Loop& l) const;
   // The next loop over the same iterator wants blocks of constant size.
   bool tile_follows(size_t outer) const;
   int64_t grain_of(int64_t tasks) const;

@@ -1,8 +1,10 @@
 // Schedules for kernels that leave an extent to each launch.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "core/ir/analysis/uses.h"
+#include "core/kernel/geometry.h"
 #include "core/kernel/rows.h"
 #include "core/kernel/stream.h"
 #include "core/schedule/cost/estimate.h"
@@ -22,6 +24,9 @@ constexpr int64_t kManyBlocks = 16;
 constexpr size_t kCandidates = 24;
 constexpr size_t kRanked = 400;
 constexpr size_t kWholeSpace = 20000;
+// Of the buffer in which a launch's partial sums wait. It is as large as the largest size of the
+// class needs, and that is up to eight times what a size takes.
+constexpr int64_t kMostPartialBytes = int64_t{16} << 20;
 // Time of short blocks over that of a whole one, for each cell. [race]
 constexpr double kShortBlocks = 1.25;
 
@@ -30,13 +35,18 @@ class ClassRules {
  public:
   ClassRules(const ClassKernel& kernel, const Schedule& whole, size_t stage, size_t piece)
       : kernel_(kernel.kernel),
+        extent_(kernel.extent),
         stage_(stage),
         shared_(static_cast<std::ptrdiff_t>(whole.shared)),
         s_(whole.stages[stage][piece]),
         piece_(kernel_.stages[stage].contraction.pieces[piece]) {
     largest_ = kernel.span.typical == kernel.span.most;
+    small_ = kernel.span.typical <= kSmallSize;
     for (IteratorId u : piece_.box.ids()) {
-      if (kernel.extent.of(StageId(stage), piece, u)) open_.push_back(u);
+      std::optional<Growth> growth = extent_.of(StageId(stage), piece, u);
+      if (growth) open_.push_back(u);
+      if (piece_.is_parallel(u))
+        cells_ *= static_cast<double>(growth ? growth->at(extent_.most) : piece_.box[u]);
     }
   }
 
@@ -107,27 +117,33 @@ class ClassRules {
       return !whole && (inside || cells || !piece_.is_parallel(u));
     });
   }
-  // Sums of the blocks of a reduction wait in the output itself, or in what lives for a block of
-  // rows.
+  // Sums of the blocks of a reduction wait in the output itself, in what lives for a block of rows
+  // or, of few rows, in a buffer beside both: they have no other way to read weights in order.
   bool partials() const {
     if (has_stream(kernel_)) return true;
     bool blocked = std::any_of(s_.outer.begin(), s_.outer.end(),
                                [&](const Loop& l) { return !piece_.is_parallel(l.iterator); });
     const KernelStage& stage = kernel_.stages[stage_];
     const Contraction& c = stage.contraction;
-    return !blocked || std::all_of(c.outputs.begin(), c.outputs.end(), [&](TensorId id) {
+    auto bytes = static_cast<double>(byte_size(c.accumulator));
+    bool few = small_ && cells_ * bytes <= static_cast<double>(kMostPartialBytes);
+    if (!blocked || few) return true;
+    return std::all_of(c.outputs.begin(), c.outputs.end(), [&](TensorId id) {
       bool stored = contains(kernel_.writes, id) || stage.residence == Residence::row;
       return stored && kernel_.tensors[id].type == c.accumulator;
     });
   }
 
   const Kernel& kernel_;
+  const DynamicExtent& extent_;
   size_t stage_;
   std::ptrdiff_t shared_;  // loops of all stages
   const PieceSchedule& s_;
   const Piece& piece_;
   std::vector<IteratorId> open_;
+  double cells_ = 1;      // of the largest size
   bool largest_ = false;  // the typical extent is
+  bool small_ = false;    // it is small
 };
 
 }  // namespace
@@ -151,6 +167,7 @@ class ClassChoice {
  public:
   ClassChoice(const ClassKernel& kernel, const Target& target) : kernel_(kernel), target_(target) {
     auto [first, typical, most] = kernel.span;
+    small_ = typical <= kSmallSize;
     // One is a size with kernels of its own: loops of one value are none.
     int64_t least = std::min(std::max<int64_t>(first, 2), typical);
     for (int64_t size : {least, typical, most}) {
@@ -158,22 +175,28 @@ class ClassChoice {
     }
     // A little more than a whole number of blocks or of threads.
     for (int64_t size : {least + ceil_div(least, 3), typical / 2 + 1, typical + 1}) {
-      if (least < size && size < most && !known(size)) add(size);
+      if (size <= least || size >= most || known(size)) continue;
+      small_ ? search(size) : add(size);
     }
     if (pool_.empty()) search_everywhere();
     for (const Schedule& s : pool_) costs_.push_back(ns_by_size(s));
   }
 
-  // The one whose time is nowhere far from the least.
+  // The one whose time is nowhere far from the least and, of many that are about as far at some
+  // size, near it at most sizes.
   std::optional<Schedule> best() const {
     size_t chosen = pool_.size();
     double least = kNever;
     for (size_t i = 0; i < pool_.size(); ++i) {
-      double worst = 0;
-      for (size_t k = 0; k < sizes_.size(); ++k) worst = std::max(worst, over_least(i, k));
-      if (worst >= least) continue;
+      double worst = 0, logs = 0;
+      for (size_t k = 0; k < sizes_.size(); ++k) {
+        worst = std::max(worst, over_least(i, k));
+        if (small_) logs += std::log(over_least(i, k));
+      }
+      double both = worst * std::exp(logs / static_cast<double>(sizes_.size()));
+      if (both >= least) continue;
       chosen = i;
-      least = worst;
+      least = both;
     }
     return chosen < pool_.size() ? std::optional(pool_[chosen]) : std::nullopt;
   }
@@ -234,17 +257,41 @@ class ClassChoice {
   std::vector<double> ns_by_size(const Schedule& s) {
     std::vector<double> list;
     for (size_t i = 0; i < sizes_.size(); ++i) {
-      list.push_back(illegal(s, sizes_[i], target_).empty() ? estimate(s, sizes_[i], target_)
-                                                            : kNever);
+      list.push_back(ns(s, sizes_[i]));
+      Schedule halved = small_ ? with_halves(s, sizes_[i]) : s;
+      if (!(halved == s)) list.back() = std::min(list.back(), ns(halved, sizes_[i]));
       least_ns_[i] = std::min(least_ns_[i], list.back());
     }
     return list;
+  }
+  double ns(const Schedule& s, const Kernel& kernel) const {
+    return illegal(s, kernel, target_).empty() ? estimate(s, kernel, target_) : kNever;
+  }
+  // Where the last two blocks are halves of what is left, blocks that are all of about one size
+  // take about as long.
+  Schedule with_halves(Schedule s, const Kernel& kernel) const {
+    for (size_t stage = 0; stage < s.stages.size(); ++stage) {
+      const Contraction& c = kernel.stages[stage].contraction;
+      for (size_t p = 0; p < s.stages[stage].size(); ++p) {
+        PieceSchedule& piece = s.stages[stage][p];
+        int64_t vectors = vectors_in_tile(piece, c.pieces[p], c.accumulator, target_);
+        for (Loop& l : piece.outer) {
+          int64_t size = c.pieces[p].box[l.iterator];
+          bool open = kernel_.extent.of(StageId(stage), p, l.iterator).has_value();
+          bool small = size > l.step && size % l.step != 0 && 2 * (size % l.step) < l.step;
+          bool halved = open && small && halves_last_blocks(l.step, vectors);
+          if (halved) l.step = ceil_div(size, ceil_div(size, l.step));
+        }
+      }
+    }
+    return s;
   }
 
   static constexpr double kNever = std::numeric_limits<double>::infinity();
 
   const ClassKernel& kernel_;
   const Target& target_;
+  bool small_ = false;  // each size differs from the others: all looked at have their candidates
   std::vector<int64_t> looked_at_;
   std::vector<Kernel> sizes_;               // the kernel at each
   std::vector<double> least_ns_;            // of any schedule, for each of the sizes

@@ -105,8 +105,8 @@ Kernel with_size(const Kernel& kernel, const DynamicExtent& extent, int64_t size
 // own extent is more than a nest's indices hold.
 bool complete(ClassKernel& found);
 
-// Whether the class's nest under this schedule serves all its sizes well: no buffer grows with the
-// extent, no vector runs along it, and blocks of it are small beside it, or it is itself small.
+// Whether the class's nest under this schedule serves all its sizes well: no buffer grows far with
+// the extent, no vector runs along it, and blocks of it are small beside it, or it is itself small.
 bool suits_class(const Schedule& schedule, const ClassKernel& kernel);
 
 // The model's choice for all sizes of the class, the same whichever of them is at hand; nullopt: no
@@ -114,7 +114,11 @@ bool suits_class(const Schedule& schedule, const ClassKernel& kernel);
 std::optional<Schedule> class_schedule(const ClassKernel& kernel, const Target& target);
 
 // The sizes of the blocks with code of their own in which what is left of a block of `step` is
-// done, largest first, when `typical` is the extent as a rule: each at most once.
-std::vector<int64_t> short_blocks(int64_t step, int64_t typical);
+// done, largest first, when a register tile of the whole block has `vectors`: each at most once. A
+// block that is divided reads what all its cells share again for each part.
+std::vector<int64_t> short_blocks(int64_t step, int64_t vectors);
+// Whether there is one for each size, so that a small rest and the last whole block can be done in
+// two blocks of about one size: a block of few cells takes hardly less time than a whole one.
+bool halves_last_blocks(int64_t step, int64_t vectors);
 
 }  // namespace tile

@@ -2,6 +2,7 @@
 // would.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "core/lower/lower.h"
@@ -150,19 +151,103 @@ TEST(DynamicExtent, OnlyFreeExtentsAreParameters) {
 
 TEST(DynamicExtent, ShortBlocksMakeUpEverySize) {
   for (int64_t step = 2; step < 40; ++step) {
-    for (int64_t typical : {step, 10 * step}) {
+    for (int64_t vectors : {step, 3 * step, 4 * step, 1000 * step}) {
+      std::vector<int64_t> sizes = short_blocks(step, vectors);
       int64_t most = step - 1;  // that may be left: lowering counts on one block of a size
-      for (int64_t size : short_blocks(step, typical)) {
+      for (int64_t size : sizes) {
         EXPECT_LT(most, 2 * size) << step;
         most = size - 1;
       }
       for (int64_t left = 1; left < step; ++left) {
         int64_t sum = 0;
-        for (int64_t size : short_blocks(step, typical)) sum += left - sum >= size ? size : 0;
+        for (int64_t size : sizes) sum += left - sum >= size ? size : 0;
         EXPECT_EQ(sum, left) << step;
+        bool one = std::find(sizes.begin(), sizes.end(), left) != sizes.end();
+        EXPECT_TRUE(one || !halves_last_blocks(step, vectors)) << step;
       }
     }
   }
+  // What registers hold: all sizes that may be left have a block. What they do not: few have.
+  EXPECT_TRUE(halves_last_blocks(6, 24));
+  EXPECT_TRUE(halves_last_blocks(13, 26));
+  EXPECT_FALSE(halves_last_blocks(32, 32));
+  EXPECT_LE(short_blocks(32, 32 * 100).size(), 5U);
+}
+
+// Runs the kernels of the sizes from 9 to 64 under one schedule that suits their class; returns
+// their nest.
+std::string one_nest(const std::function<Kernel(int64_t)>& make, const std::string& schedule) {
+  Target target = eager(wide_target());
+  std::set<std::string> nests;
+  for (int64_t size : {9, 10, 11, 12, 13, 14, 19, 23, 30, 61, 64}) {
+    Kernel kernel = make(size);
+    std::optional<ClassKernel> found = for_class_of_sizes(kernel, target);
+    bool suits = found && suits_class(parse_schedule(schedule), *found);
+    EXPECT_TRUE(suits) << size;
+    if (!suits) return {};
+    nest::Nest nest = nest::run_passes(lower(*found, parse_schedule(schedule), target), target);
+    nest::verify(nest);
+    nests.insert(nest::print(nest, true));
+    Values inputs = small_integers(kernel, 3), expected = inputs;
+    brute_force(kernel, expected);
+    EXPECT_EQ(difference(kernel, expected, run_sized(nest, kernel, inputs, size)), "") << size;
+  }
+  EXPECT_EQ(nests.size(), 1U);
+  return *nests.begin();
+}
+
+size_t times(const std::string& what, const std::string& text) {
+  size_t count = 0;
+  for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; ++at) ++count;
+  return count;
+}
+
+// A factor that all rows share is read once for each block of rows: whatever is left of a block is
+// one block, or two with the last whole one.
+TEST(DynamicExtent, LastBlocksAreNotDividedFurther) {
+  std::string text = one_nest([](int64_t m) { return matrix_product(m, 16, 5); },
+                              "schedule { stage { piece outer (1:16 serial, 0:6 serial)"
+                              " reduce (2:1 serial) tile (0:1 unroll, 1:1 vector) } }");
+  EXPECT_EQ(times("fma ", text), 6U) << text;  // one for each number of rows
+  EXPECT_EQ(times("else", text), 4U) << text;  // of the rest only one is done
+}
+
+// Rows of a block that all stages share, whose number is known at run time alone.
+TEST(DynamicExtent, LastBlocksOfRowsAreHalves) {
+  Schedule schedule = parse_schedule(
+      "schedule { shared 1"
+      " stage { piece outer (0:5 serial) reduce (1:16 serial, 1:1 vector) tile (0:1 unroll) }"
+      " stage { piece outer (1:5 serial, 1:4 serial, 0:16 serial) reduce ()"
+      " tile (1:1 unroll, 0:1 vector) }"
+      " stage { piece outer (0:5 serial) reduce (1:16 serial, 1:1 vector) tile (0:1 unroll) }"
+      " stage { }"
+      " stage { piece outer (0:5 serial, 0:4 serial, 1:16 serial) reduce ()"
+      " tile (0:1 unroll, 1:1 vector) } }");
+  Target target = eager(wide_target());
+  for (int64_t size : {3, 5, 6, 7, 8}) {
+    Kernel kernel = normalised_rows(size, 21, false, false);
+    std::optional<ClassKernel> found = with_open_extent(kernel, target);
+    ASSERT_TRUE(found);
+    ASSERT_TRUE(suits_class(schedule, *found));
+    nest::Nest nest = nest::run_passes(lower(*found, schedule, target), target);
+    Values inputs = small_integers(kernel, 7), expected = inputs;
+    brute_force(kernel, expected);
+    EXPECT_EQ(difference(kernel, expected, run_sized(nest, kernel, inputs, found->size)), "")
+        << nest::print(nest);
+  }
+}
+
+// The sums of a reduction's blocks wait in a buffer beside the tensors, if that is small.
+TEST(DynamicExtent, PartialSumsOfAClassWaitInABuffer) {
+  const char* blocked =
+      "schedule { stage { piece outer (2:4 serial, 1:16 serial, 0:6 serial) reduce (2:1 serial)"
+      " tile (0:1 unroll, 1:1 vector) } stage { } }";
+  std::string text = one_nest([](int64_t m) { return matrix_bias_gelu(m, 16, 9); }, blocked);
+  EXPECT_NE(text.find("workspace"), std::string::npos) << text;
+  Target target = eager(wide_target());
+  auto large = for_class_of_sizes(matrix_bias_gelu(40, 1 << 17, 9), target);
+  ASSERT_TRUE(large);
+  EXPECT_FALSE(suits_class(parse_schedule(blocked), *large));
 }
 
 // Each block's place is a remainder of the size, not a choice of all the places before it, whose
@@ -224,10 +309,10 @@ TEST(DynamicExtent, LayersShareTheirCodeOnEveryMachine) {
 }
 
 // With 1 MiB of second cache the best schedules of this layer block the reduction, and none of
-// those suits a class, as its partial sums wait in a buffer of one size: others are found.
+// those suits a class, as its partial sums would wait in a large buffer: others are found.
 TEST(DynamicExtent, SchedulesThatSuitAreLookedFor) {
   Target target = as({512, 1 << 20, 96, 192, 30, 2});
-  auto found = for_class_of_sizes(matrix_bias_gelu(40, 512, 768), target);
+  auto found = for_class_of_sizes(matrix_bias_gelu(40, 1 << 17, 768), target);
   ASSERT_TRUE(found);
   EXPECT_TRUE(class_schedule(*found, target));
 }
