@@ -32,7 +32,8 @@ StepAxes axes_of(const Kernel& kernel) {
   StepAxes axes;
   RowMap map = row_map(all);
   for (const auto& [id, rows] : map.dimensions) {
-    for (RowId row : rows) axes.results[id].push_back(IteratorId(row.number()));
+    std::vector<IteratorId>& dimensions = axes.results[id];  // of a scalar there are none
+    for (RowId row : rows) dimensions.push_back(IteratorId(row.number()));
   }
   for (const IdVector<IteratorId, RowId>& rows : map.iterators) {
     IdVector<IteratorId, IteratorId> of;

@@ -38,9 +38,14 @@ class Recomputation {
       std::optional<ScoreRegion> region = layout::score_region(program_, target_, uses_, i);
       if (!region) continue;
       seen.insert(region->cells.begin(), region->cells.end());
-      bool changed = std::any_of(region->users.begin(), region->users.end(),
-                                 [&](size_t u) { return all.contains(u); });
-      if (changed || region->users.size() < 2 || region->users.size() > kMostUsers) continue;
+      // What a region before has changed is made of scores that may be gone.
+      auto changed = [&](size_t s) { return all.contains(s); };
+      if (std::any_of(region->cells.begin(), region->cells.end(), changed) ||
+          std::any_of(region->users.begin(), region->users.end(), changed)) {
+        continue;
+      }
+      if (region->users.size() < 2 || region->users.size() > kMostUsers) continue;
+      if (layout::compares_with_picked(program_, *region)) continue;
       for (auto& [at, list] : chosen_for(*region)) all[at] = std::move(list);
     }
     if (!all.empty()) program_.statements = layout::with(program_, all);

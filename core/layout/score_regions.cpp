@@ -5,6 +5,7 @@
 #include "core/fusion/stream_regions.h"
 #include "core/ir/analysis/accesses.h"
 #include "core/ir/analysis/plain_contraction.h"
+#include "core/ir/analysis/uses.h"
 #include "core/kernel/forms/stream_pattern.h"
 
 namespace tile::layout {
@@ -155,11 +156,98 @@ class RegionFinder {
   std::map<Node, size_t> axes_;
 };
 
+// What a value is made of.
+struct Origin {
+  bool scores = false, picked = false;
+};
+
+// A small change of an operand may change the result by a whole step.
+bool is_step(Op op) {
+  TypeRule rule = info(op).rule;
+  return rule == TypeRule::comparison || rule == TypeRule::rounding || op == Op::sign;
+}
+
+class Comparisons {
+ public:
+  Comparisons(const BoundProgram& program, const ScoreRegion& region)
+      : program_(program), region_(region) {
+    for (size_t i : region_.cells) add_made(i, scores_);
+    for (size_t i = 0; i < program_.statements.size(); ++i) {
+      if (picks(i) || follows(i)) add_made(i, picked_);
+    }
+  }
+
+  bool any() const {
+    auto compares = [&](size_t i) { return statement_compares(i); };
+    return std::any_of(region_.cells.begin(), region_.cells.end(), compares) ||
+           std::any_of(region_.users.begin(), region_.users.end(), compares);
+  }
+
+ private:
+  void add_made(size_t i, std::set<TensorId>& list) const {
+    for (TensorId id : written_by(program_.statements[i])) list.insert(storage_of(program_, id));
+  }
+  // A sum or product of several scores is none of them.
+  bool picks(size_t i) const {
+    if (!region_.users.contains(i)) return false;
+    const Contraction* c = std::get_if<Contraction>(&program_.statements[i]);
+    bool sums = c != nullptr &&
+                (c->aggregation == Aggregation::sum || c->aggregation == Aggregation::product);
+    return !sums || !region_.reduced.contains(i);
+  }
+  bool follows(size_t i) const {
+    std::vector<TensorId> read = read_by(program_.statements[i]);
+    return std::any_of(read.begin(), read.end(),
+                       [&](TensorId id) { return picked_.contains(storage_of(program_, id)); });
+  }
+
+  bool statement_compares(size_t i) const {
+    const Contraction* c = std::get_if<Contraction>(&program_.statements[i]);
+    return c != nullptr && std::any_of(c->pieces.begin(), c->pieces.end(),
+                                       [&](const Piece& p) { return piece_compares(p); });
+  }
+  // A loop inside of the body counts as a value made of all that it is given and reads.
+  bool piece_compares(const Piece& piece) const {
+    IdVector<NodeId, Origin> origins;
+    for (const Node& n : piece.body.nodes) {
+      Origin origin;
+      for (NodeId arg : n.args) add(origin, origins[arg]);
+      if (n.kind == NodeKind::load) add(origin, origin_of(piece.loads[n.slot]));
+      if (n.kind == NodeKind::fold) add_loads(origin, *n.region, piece);
+      bool step = n.kind == NodeKind::fold || (n.kind == NodeKind::operation && is_step(n.op));
+      if (step && origin.scores && origin.picked) return true;
+      origins.push_back(origin);
+    }
+    return false;
+  }
+  void add_loads(Origin& origin, const Body& region, const Piece& piece) const {
+    visit_nodes(region, [&](const Node& n) {
+      if (n.kind == NodeKind::load) add(origin, origin_of(piece.loads[n.slot]));
+    });
+  }
+  static void add(Origin& to, const Origin& from) {
+    to.scores = to.scores || from.scores;
+    to.picked = to.picked || from.picked;
+  }
+  Origin origin_of(const Access& load) const {
+    TensorId id = storage_of(program_, load.tensor);
+    return {scores_.contains(id), picked_.contains(id)};
+  }
+
+  const BoundProgram& program_;
+  const ScoreRegion& region_;
+  std::set<TensorId> scores_, picked_;
+};
+
 }  // namespace
 
 std::optional<ScoreRegion> score_region(const BoundProgram& program, const Target& target,
                                         const StatementUses& uses, size_t scores) {
   return RegionFinder(program, target, uses).at(scores);
+}
+
+bool compares_with_picked(const BoundProgram& program, const ScoreRegion& region) {
+  return Comparisons(program, region).any();
 }
 
 }  // namespace tile::layout

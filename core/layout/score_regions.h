@@ -28,4 +28,9 @@ struct ScoreRegion {
 std::optional<ScoreRegion> score_region(const BoundProgram& program, const Target& target,
                                         const StatementUses& uses, size_t scores);
 
+// Whether a statement of the region compares scores with what a user has picked among them, such as
+// their maximum, or rounds a difference of both. Two kernels may add the terms of a score in
+// different orders (rule 4.8): the maximum of one's scores is then equal to none of the other's.
+bool compares_with_picked(const BoundProgram& program, const ScoreRegion& region);
+
 }  // namespace tile::layout

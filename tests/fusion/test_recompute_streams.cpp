@@ -283,5 +283,95 @@ TEST(RecomputedStreams, VisitBlocksThatSumsNeed) {
   EXPECT_GE(streams, 3);
 }
 
+HostTensor drawn_tensor(DType type, Shape shape, std::mt19937_64& random) {
+  std::normal_distribution<double> value(0, 0.3);
+  HostTensor t(type, std::move(shape));
+  for (int64_t i = 0; i < t.count(); ++i) {
+    double v = value(random);
+    t.set(i, type == DType::bool_ ? integer_scalar(v < 0.3 ? 1 : 0, type) : real_scalar(v, type));
+  }
+  return t;
+}
+// Where space comes first the kernels give what the interpreter gives.
+void expect_agrees(const std::string& text, const std::vector<HostTensor>& inputs,
+                   double tolerance) {
+  BoundProgram bound = test::bind_text(text, test::types_of(inputs));
+  SpaceFirst now;
+  Compiled c = compiled(bound, wide_target());
+  test::expect_steps_give(c.program, c.steps, inputs, interpret(bound, inputs).outputs, 1,
+                          tolerance);
+}
+std::string gradients_of(const std::string& text, const std::string& of,
+                         const std::vector<std::string>& by) {
+  return print(
+      differentiate(parse_tile(std::make_shared<const Source>(Source{"p", text})), of, by));
+}
+
+// Kernels add the terms of a score in different orders, so that scores made again need not have the
+// bits of the maximum of others.
+TEST(RecomputedStreams, AreNotComparedWithOthersMaximum) {
+  std::mt19937_64 random(6);
+  std::vector<HostTensor> inputs;
+  for (const Shape& shape : {Shape{56, 2, 2, 32}, Shape{56, 2, 32}}) {
+    inputs.push_back(drawn_tensor(DType::f32, shape, random));
+  }
+  inputs.push_back(drawn_tensor(DType::bool_, {56, 56}, random));
+  for (const char* picks : {"Z == Top", "Z - Top >= 0.0", "sign(Z - Top) == 0"}) {
+    expect_agrees(
+        "function (Q[T, H, G, E], K[T, H, E], M[T, T]) -> (O) {\n"
+        "  L[h, g, t, u: H, G, T, T] = +(Q[t, h, g, e] * K[u, h, e]);\n"
+        "  Z = M ? L : -1000.0;\n  Top[h, g, t, 0: H, G, T, 1] = >(Z[h, g, t, u]);\n"
+        "  P = " +
+            std::string(picks) +
+            " ? 1.0 : 0.0;\n  O[t, h, g, e: T, H, G, E] = +(P[h, g, t, u] * K[u, h, e]);\n}\n",
+        inputs, 2e-5);
+  }
+}
+
+// Contrastive losses sum up the diagonal of a softmax over rows and of one over columns.
+TEST(RecomputedStreams, ScalarsOfScores) {
+  std::mt19937_64 random(7);
+  std::string text = gradients_of(
+      "function (X[T, D]) -> (L) {\n  G[t, u: T, T] = +(X[t, d] * X[u, d]);\n"
+      "  M[t, 0: T, 1] = >(G[t, u]);\n  E = exp(G - M);\n"
+      "  Z[t, 0: T, 1] = +(E[t, u]);\n  Q = G - M - log(Z);\n  A[] = +(Q[t, t]);\n"
+      "  N[0, u: 1, T] = >(G[t, u]);\n  F = exp(G - N);\n"
+      "  Y[0, u: 1, T] = +(F[t, u]);\n  R = G - N - log(Y);\n  B[] = +(R[t, t]);\n"
+      "  L = A + B;\n}\n",
+      "L", {"X"});
+  expect_agrees(text,
+                {drawn_tensor(DType::f32, {33, 4}, random), drawn_tensor(DType::f32, {}, random)},
+                2e-5);
+}
+
+// Sums that one region moves are scores of another one, which cannot copy what they were.
+TEST(RecomputedStreams, OfRegionsThatFollowEachOther) {
+  std::string text = gradients_of(
+      "function (A[T, D], B[F, D], C[D, F], WK[D, H, E], WV[D, H, E], M[T, T], WO[H, G, E, D], "
+      "W[D, D], S[T, 1], Q[T, H, G, E], Z[T, H, G, 1]) -> (O) {\n"
+      "  X[t, d: T, D] = +(A[t, e] * W[e, d]);\n  Y[t, f: T, F] = +(X[t, d] * C[d, f]);\n"
+      "  N = S * Y;\n  P[t, d: T, D] = +(N[t, f] * B[f, d]);\n  R = X + P;\n"
+      "  K[u, h, e: T, H, E] = +(R[u, d] * WK[d, h, e]);\n"
+      "  V[u, h, e: T, H, E] = +(R[u, d] * WV[d, h, e]);\n"
+      "  L[h, g, t, u: H, G, T, T] = +(Q[t, h, g, e] * K[u, h, e]);\n"
+      "  U[h, g, t, u: H, G, T, T] = =(M[t, u] ? L[h, g, t, u] : -1000.0);\n"
+      "  Top[h, g, t, 0: H, G, T, 1] = >(U[h, g, t, u]);\n  I = exp(U - Top);\n"
+      "  J[t, h, g, e: T, H, G, E] = +(I[h, g, t, u] * V[u, h, e]);\n  JZ = J / Z;\n"
+      "  JO[t, d: T, D] = +(JZ[t, h, g, e] * WO[h, g, e, d]);\n  RO = R + JO;\n"
+      "  O[i, j: T, T] = +(RO[i, d] * RO[j, d]);\n}\n",
+      "O", {"A", "B", "C", "Q"});
+  std::mt19937_64 random(8);
+  std::vector<HostTensor> inputs;
+  for (const Shape& shape :
+       {Shape{64, 8}, Shape{1, 8}, Shape{8, 1}, Shape{8, 2, 32}, Shape{8, 2, 32}, Shape{64, 64},
+        Shape{2, 2, 32, 8}, Shape{8, 8}, Shape{64, 1}, Shape{64, 2, 2, 32}, Shape{64, 2, 2, 1},
+        Shape{64, 64}}) {
+    DType type = inputs.size() == 5 ? DType::bool_ : DType::f32;
+    inputs.push_back(drawn_tensor(type, shape, random));
+  }
+  for (int64_t i = 0; i < inputs[10].count(); ++i) inputs[10].set(i, real_scalar(1, DType::f32));
+  expect_agrees(text, inputs, 2e-3);
+}
+
 }  // namespace
 }  // namespace tile::testing
