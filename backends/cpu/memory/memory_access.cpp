@@ -65,14 +65,12 @@ llvm::Value* Memory::load(const Reference& r, const Lanes& lanes) {
   }
   bool clamped = r.clamped && lanes.mask == nullptr && lanes.any == nullptr;
   bool apart = r.offsets != nullptr || std::abs(r.stride) > kMostComponents;
-  if (apart && !clamped && gathers_whole(element, r.pixel)) {
-    llvm::Value* part = gather_component(r, lanes);
-    scopes_.remember(r.buffer, content_key(r, lanes, guard), part);
-    return part;
-  }
-  llvm::Value* p = pointer(r, lanes);
+  bool whole = apart && !clamped && gathers_whole(element, r.pixel);
+  llvm::Value* p = whole ? nullptr : pointer(r, lanes);
   llvm::Value* value = nullptr;
-  if (!r.lanes) {
+  if (whole) {
+    value = gather_component(r, lanes);
+  } else if (!r.lanes) {
     value = ir_.CreateAlignedLoad(element, p, llvm::Align(byte_size(buffer(r.buffer).type)));
   } else if (clamped) {
     value = load_clamped(r, element, lanes.width);
