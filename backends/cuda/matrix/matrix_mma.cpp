@@ -192,13 +192,12 @@ std::string multiply_step(const MmaLeaf& l) {
   if (l.a_type == MatrixType::tf32) return multiply_words(l);
   if (is_f8(l.a_type)) return multiply_f8(l);
   int64_t blocks = warp_rows(l) / 16;
-  bool doubles = l.a_type == MatrixType::f64;
   std::string a = load_fragment(l.a, a_lines(l), "a[m]", "part", "warp_row + m * 16", "k", true);
   std::string b = load_fragment(l.b, b_lines(l), "b[n]", "part + " + number(a_lines(l).bytes()),
                                 "warp_column + n * 16", "k", false);
-  int64_t depth = doubles ? 8 : 32 / element_bytes(l.a_type);  // of a fragment
+  int64_t depth = 32 / element_bytes(l.a_type);  // of a fragment
   return "#pragma unroll\nfor (int k = 0; k < " + number(l.depth) + "; k += " + number(depth) +
-         ") {\n" + (doubles ? "f64" : "u32") + " a[" + number(blocks) +
+         ") {\nu32 a[" + number(blocks) +
          "][4], b[2][4];\n#pragma unroll\n"
          "for (int m = 0; m < " +
          number(blocks) + "; ++m) " + a + "#pragma unroll\nfor (int n = 0; n < 2; ++n) " + b +
@@ -207,7 +206,42 @@ std::string multiply_step(const MmaLeaf& l) {
          "(sum[m][n], a[m], b[n / 2][n % 2 * 2], b[n / 2][n % 2 * 2 + 1]);\n}\n}\n";
 }
 
+// Fragments of f64 are loaded one turn of eight k ahead, those of the next stage too, so that a
+// product does not wait for shared memory: an instruction of f64 takes 28 clocks, and two warps
+// share a scheduler. The first barrier stands ahead of the loop, and the one of the next stage
+// between the loads of this one's last fragments and their products. Behind the last stage, what
+// is loaded is nobody's.
+std::string main_loop_of_doubles(const MmaLeaf& l) {
+  const std::string blocks = number(warp_rows(l) / 16), ahead = number(l.stages - 1);
+  const std::string stages = number(l.stages), bytes = number(stage_bytes(l));
+  internal_check(l.depth % 16 == 0, "cuda: a stage of an odd number of fragments of f64");
+  const std::string ready = "copies_wait<" + number(l.stages - 2) + ">();\n__syncthreads();\n";
+  std::string a =
+      load_fragment(l.a, a_lines(l), "a[to][m]", "part", "warp_row + m * 16", "k", true);
+  std::string b = load_fragment(l.b, b_lines(l), "b[to][n]", "part + " + number(a_lines(l).bytes()),
+                                "warp_column + n * 16", "k", false);
+  return "for (int step = 0; step < " + ahead + "; ++step) {\nif (step < " + l.steps +
+         ") fill(step, step);\ncopies_commit();\n}\nunsigned slot = 0, next = " + ahead +
+         ";\nf64 a[2][" + blocks +
+         "][4], b[2][2][4];\nauto load = [&](const int to, const unsigned part, const int k) {\n"
+         "#pragma unroll\nfor (int m = 0; m < " +
+         blocks + "; ++m) " + a + "#pragma unroll\nfor (int n = 0; n < 2; ++n) " + b + "};\n" +
+         ready + "load(0, base, 0);\nfor (int step = 0; step < " + l.steps +
+         "; ++step) {\nconst unsigned part = base + slot * " + bytes +
+         ";\nif (++slot == " + stages + ") slot = 0;\n#pragma unroll\nfor (int k = 0; k < " +
+         number(l.depth) + "; k += 8) {\nif (k == 0) {\nif (step + " + ahead + " < " + l.steps +
+         ") fill(step + " + ahead + ", next);\ncopies_commit();\nif (++next == " + stages +
+         ") next = 0;\n}\nif (k + 8 < " + number(l.depth) +
+         ") {\nload((k / 8 + 1) % 2, part, k + 8);\n} else {\n" + ready +
+         "load((k / 8 + 1) % 2, base + slot * " + bytes +
+         ", 0);\n}\n#pragma unroll\nfor (int m = 0; m < " + blocks +
+         "; ++m) {\n#pragma unroll\nfor (int n = 0; n < 4; ++n) mma_f64(sum[m][n], a[k / 8 % "
+         "2][m], "
+         "b[k / 8 % 2][n / 2][n % 2 * 2], b[k / 8 % 2][n / 2][n % 2 * 2 + 1]);\n}\n}\n}\n";
+}
+
 std::string main_loop(const MmaLeaf& l) {
+  if (l.a_type == MatrixType::f64) return main_loop_of_doubles(l);
   std::string ahead = number(l.stages - 1);
   return "for (int step = 0; step < " + ahead + "; ++step) {\nif (step < " + l.steps +
          ") fill(step, step);\ncopies_commit();\n}\n"
@@ -242,146 +276,6 @@ std::string finish(const MmaLeaf& l) {
          "\n}\n}\n}\n";
 }
 
-constexpr const char* kMultiply = R"((SUM (&sum)[4], const u32 (&a)[4], u32 b0, u32 b1) {
-  asm volatile("mma.sync.aligned.m16n8kDEPTH.row.col.TYPES {%0, %1, %2, %3}, "
-               "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-               : "+REGISTER"(sum[0]), "+REGISTER"(sum[1]), "+REGISTER"(sum[2]), "+REGISTER"(sum[3])
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-)";
-
-// The emulation of the tests has functions of its own in place of instructions.
-constexpr const char* kMemory = R"(
-#ifndef TILE_HOST_EMULATION
-FN unsigned mma_shared_address(const void* p) {
-  return static_cast<unsigned>(__cvta_generic_to_shared(p));
-}
-FN void copies_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int pending> FN void copies_wait() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
-}
-template <int bytes> FN void copy_async(unsigned to, const void* from, int take) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(from), "n"(bytes),
-               "r"(take)
-               : "memory");
-}
-FN void store_words(unsigned to, u32 a, u32 b, u32 c, u32 d) {
-  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c), "r"(d)
-               : "memory");
-}
-FN u32 e4m3_pair(u32 both) {  // sm_89 up
-  u32 r;
-  asm("{.reg .b16 pair; cvt.u16.u32 pair, %1; cvt.rn.f16x2.e4m3x2 %0, pair;}" : "=r"(r) : "r"(both));
-  return r;
-}
-FN void load_matrices(u32 (&r)[4], unsigned from) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(from)
-               : "memory");
-}
-FN void load_matrices_transposed(u32 (&r)[4], unsigned from) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(from)
-               : "memory");
-}
-template <int first, int second> FN void load_words(u32 (&r)[4], unsigned from) {
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    asm volatile("ld.shared.b32 %0, [%1];"
-                 : "=r"(r[i])
-                 : "r"(from + i % 2 * first + i / 2 * second)
-                 : "memory");
-  }
-}
-template <int first, int second> FN void load_doubles(f64 (&r)[4], unsigned from) {
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    asm volatile("ld.shared.f64 %0, [%1];"
-                 : "=d"(r[i])
-                 : "r"(from + i % 2 * first + i / 2 * second)
-                 : "memory");
-  }
-}
-FN void mma_f64(f64 (&sum)[4], const f64 (&a)[4], f64 b0, f64 b1) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, "
-               "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-               : "+d"(sum[0]), "+d"(sum[1]), "+d"(sum[2]), "+d"(sum[3])
-               : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b0), "d"(b1));
-#else
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
-                 : "+d"(sum[i % 2 * 2]), "+d"(sum[i % 2 * 2 + 1])
-                 : "d"(a[i]), "d"(i < 2 ? b0 : b1));
-  }
-#endif
-}
-#endif
-// Lines of bytes hold one k each: a lane gets, of two matrices, two k of two neighbouring rows
-// each, and `order` says in which order those k stand: a fragment's words hold four of one row.
-template <bool rows_first> FN void load_bytes_transposed(u32 (&r)[4], unsigned from, u32 order) {
-  u32 pairs[4];
-  load_matrices_transposed(pairs, from);
-  const u32 even_low = __byte_perm(pairs[0], pairs[1], order);
-  const u32 odd_low = __byte_perm(pairs[0], pairs[1], order + 0x1111u);
-  const u32 even_high = __byte_perm(pairs[2], pairs[3], order);
-  const u32 odd_high = __byte_perm(pairs[2], pairs[3], order + 0x1111u);
-  r[0] = even_low;
-  r[1] = rows_first ? odd_low : even_high;
-  r[2] = rows_first ? even_high : odd_low;
-  r[3] = odd_high;
-}
-// Four f8 of a word become two pairs of f16, which has all of their values.
-FN void widen_e5m2(const u32 (&words)[4], u32 (&low)[4], u32 (&high)[4]) {
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    low[i] = __byte_perm(words[i], 0u, 0x1404u);
-    high[i] = __byte_perm(words[i], 0u, 0x3424u);
-  }
-}
-FN void widen_e4m3(const u32 (&words)[4], u32 (&low)[4], u32 (&high)[4]) {
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    low[i] = e4m3_pair(words[i] & 0xffffu);
-    high[i] = e4m3_pair(words[i] >> 16);
-  }
-}
-// To the nearest, ties away from zero: mma ignores the 13 lowest bits.
-FN void round_words(u32 (&r)[4]) {
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    if (fabsf(__uint_as_float(r[i])) < __uint_as_float(0x7f800000u)) r[i] += 0x1000u;
-  }
-}
-// What is left of a NaN is a NaN; what is left of an infinity too.
-FN void split_words(u32 (&r)[4], u32 (&rest)[4]) {
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const float value = __uint_as_float(r[i]);
-    r[i] = (r[i] + 0x1000u) & 0xffffe000u;
-    rest[i] = __float_as_uint(value - __uint_as_float(r[i]));
-  }
-}
-)";
-
-std::string multiply_function(const std::string& name, const std::string& depth,
-                              const std::string& types) {
-  bool bytes = types.starts_with("s32");
-  std::string text = kMultiply;
-  for (auto [part, value] : {std::pair<std::string, std::string>{"TYPES", types},
-                             {"DEPTH", depth},
-                             {"SUM", bytes ? "int" : "float"},
-                             {"REGISTER", bytes ? "r" : "f"}}) {
-    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part)) {
-      text.replace(at, part.size(), value);
-    }
-  }
-  return "FN void mma_" + name + text;
-}
-
 // Which of 16 lines of bytes a lane gives the address of, so that the eight lines of a matrix lie
 // in banks of their own: the last four of its lines change places with those of the matrix beside
 // it. A lane of the last four k finds them in the other order.
@@ -397,20 +291,6 @@ std::string byte_lines(const MmaLeaf& l) {
 
 int64_t mma_shared_bytes(const MmaLeaf& l) { return l.stages * stage_bytes(l); }
 int64_t mma_threads(const MmaLeaf& l) { return 32 * warps_m(l) * warps_n(l); }
-
-std::string mma_prelude() {
-  std::string text = kMemory;
-  text += "#ifndef TILE_HOST_EMULATION\n";
-  text += multiply_function("f16", "16", "f32.f16.f16.f32");
-  text += multiply_function("bf16", "16", "f32.bf16.bf16.f32");
-  text += multiply_function("tf32", "8", "f32.tf32.tf32.f32");
-  for (const char* a : {"s8", "u8"}) {
-    for (std::string b : {"s8", "u8"}) {
-      text += multiply_function(a + ("_" + b), "32", std::string("s32.") + a + "." + b + ".s32");
-    }
-  }
-  return text + "#endif\n";
-}
 
 std::string mma_source(const MmaLeaf& l) {
   return "extern \"C\" __global__ void __launch_bounds__(" + number(mma_threads(l)) + ") " +
