@@ -51,6 +51,9 @@ SANITIZED = {
 # Networks of several stages, whose kernels hand values on.
 SANITIZED_NETWORKS = ["attention", "attention_causal_bf16", "batch_norm", "convolution_batch_norm", "cross_entropy",
                       "layer_norm", "transformer_block"]
+# initcheck (CUDA 13.0) sees no bulk stores: a result that they wrote whole, and that the other classes find right,
+# has never been written for it.
+STORED_IN_BOXES = ["matrix_bf16"]
 PROGRAMS_AT_A_TIME = 4000
 
 
@@ -239,7 +242,8 @@ class Checks:
         if not os.path.exists(sanitizer):
             return {"passed": None, "why": "no compute-sanitizer"}
         with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(4) as pool:
-            results = dict(pool.map(lambda item: self.sanitize(sanitizer, tool, folder, *item), SANITIZED.items()))
+            chosen = [item for item in SANITIZED.items() if tool != "initcheck" or item[0] not in STORED_IN_BOXES]
+            results = dict(pool.map(lambda item: self.sanitize(sanitizer, tool, folder, *item), chosen))
             if self.options.networks and tool in ("memcheck", "racecheck"):
                 results.update(pool.map(lambda name: self.sanitize_network(sanitizer, tool, name), SANITIZED_NETWORKS))
         return {"passed": all(result["clean"] for result in results.values()), "kernels": results}

@@ -53,6 +53,10 @@ Network network_in(const std::filesystem::path& path) {
     if (what == "type") read_type(network, words);
     if (what == "gradient" || what == "second") read_gradient(network, words);
   }
+  if (network.sizes.empty()) {
+    fail(Stage::parse, "file", {},
+         path.string() + " begins with no line of sizes: // sizes B=2 S=7");
+  }
   return network;
 }
 
