@@ -220,12 +220,6 @@ class Streams : public ::testing::TestWithParam<const char*> {
 TEST_P(Streams, EveryAttentionIsOneKernelAndAgrees) {
   expect_one_kernel_each(attentions(), target_of(GetParam()), far);
 }
-// Fewer multiprocessors than tiles: on sm_90a blocks stay and take tiles in turns.
-TEST_P(Streams, EveryAttentionWhoseBlocksTakeTilesInTurnsAgrees) {
-  Target target = target_of(GetParam());
-  target.gpu.multiprocessors = 2;
-  expect_one_kernel_each(attentions(), target, far);
-}
 TEST_P(Streams, EveryAttentionOfF32IsOneKernelAndAgrees) {
   expect_one_kernel_each(attentions_of_f32(), fast_target_of(GetParam()), far_in_f32);
 }
@@ -279,6 +273,15 @@ TEST_P(Streams, EveryScheduleAgrees) {
 
 INSTANTIATE_TEST_SUITE_P(Architectures, Streams, ::testing::Values("sm_80", "sm_90a"),
                          [](const auto& tested) { return std::string(tested.param); });
+
+// Fewer multiprocessors than tiles: blocks stay and take tiles in turns.
+class StreamsInTurns : public Streams {};
+TEST_P(StreamsInTurns, EveryAttentionAgrees) {
+  Target target = target_of(GetParam());
+  target.gpu.multiprocessors = 2;
+  expect_one_kernel_each(attentions(), target, far);
+}
+INSTANTIATE_TEST_SUITE_P(Hopper, StreamsInTurns, ::testing::Values("sm_90a"));
 
 // A skipped point may hold an infinity that a weight of zero does not silence.
 TEST(StreamRules, SkippedPointsAreNotComputedWhereThatIsForbidden) {
