@@ -3,6 +3,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "core/support/bytes_text.h"
 #include "runtime/cli/commands.h"
 #include "runtime/engine/cache/disk_cache.h"
 #include "runtime/engine/tuning/machine_rates.h"
@@ -101,20 +102,17 @@ std::vector<Device> all_devices(const Options& options) {
   return devices;
 }
 
-std::string binary_size(int64_t bytes) {
-  bool mebi = bytes % (1 << 20) == 0;
-  return std::to_string(bytes >> (mebi ? 20 : 10)) + (mebi ? " MiB" : " KiB");
-}
-
 // What decides about programs, in a line; every field of the target is in the JSON.
 std::string text_of(const Target& t) {
   if (is_gpu(t)) {
     return std::to_string(t.gpu.multiprocessors) + " multiprocessors, compute capability " +
            std::to_string(t.gpu.capability / 10) + "." + std::to_string(t.gpu.capability % 10) +
-           ", " + binary_size(t.gpu.shared_per_block) + " of shared memory for a block";
+           ", " + bytes_text(static_cast<size_t>(t.gpu.shared_per_block)) +
+           " of shared memory for a block";
   }
-  return "caches: " + binary_size(t.l1_bytes) + ", " + binary_size(t.l2_bytes) + ", " +
-         binary_size(t.l3_bytes);
+  return "caches: " + bytes_text(static_cast<size_t>(t.l1_bytes)) + ", " +
+         bytes_text(static_cast<size_t>(t.l2_bytes)) + ", " +
+         bytes_text(static_cast<size_t>(t.l3_bytes));
 }
 
 std::string text_of(const Device& device) {

@@ -206,6 +206,13 @@ std::string multiply_step(const MmaLeaf& l) {
          "(sum[m][n], a[m], b[n / 2][n % 2 * 2], b[n / 2][n % 2 * 2 + 1]);\n}\n}\n";
 }
 
+// All stages but one are filled ahead of the loop.
+std::string first_fills(const MmaLeaf& l) {
+  const std::string ahead = number(l.stages - 1);
+  return "for (int step = 0; step < " + ahead + "; ++step) {\nif (step < " + l.steps +
+         ") fill(step, step);\ncopies_commit();\n}\nunsigned slot = 0, next = " + ahead + ";\n";
+}
+
 // Fragments of f64 are loaded one turn of eight k ahead, those of the next stage too, so that a
 // product does not wait for shared memory: an instruction of f64 takes 28 clocks, and two warps
 // share a scheduler. The first barrier stands ahead of the loop, and the one of the next stage
@@ -220,9 +227,7 @@ std::string main_loop_of_doubles(const MmaLeaf& l) {
       load_fragment(l.a, a_lines(l), "a[to][m]", "part", "warp_row + m * 16", "k", true);
   std::string b = load_fragment(l.b, b_lines(l), "b[to][n]", "part + " + number(a_lines(l).bytes()),
                                 "warp_column + n * 16", "k", false);
-  return "for (int step = 0; step < " + ahead + "; ++step) {\nif (step < " + l.steps +
-         ") fill(step, step);\ncopies_commit();\n}\nunsigned slot = 0, next = " + ahead +
-         ";\nf64 a[2][" + blocks +
+  return first_fills(l) + "f64 a[2][" + blocks +
          "][4], b[2][2][4];\nauto load = [&](const int to, const unsigned part, const int k) {\n"
          "#pragma unroll\nfor (int m = 0; m < " +
          blocks + "; ++m) " + a + "#pragma unroll\nfor (int n = 0; n < 2; ++n) " + b + "};\n" +
@@ -235,18 +240,15 @@ std::string main_loop_of_doubles(const MmaLeaf& l) {
          ") {\nload((k / 8 + 1) % 2, part, k + 8);\n} else {\n" + ready +
          "load((k / 8 + 1) % 2, base + slot * " + bytes +
          ", 0);\n}\n#pragma unroll\nfor (int m = 0; m < " + blocks +
-         "; ++m) {\n#pragma unroll\nfor (int n = 0; n < 4; ++n) mma_f64(sum[m][n], a[k / 8 % "
-         "2][m], "
-         "b[k / 8 % 2][n / 2][n % 2 * 2], b[k / 8 % 2][n / 2][n % 2 * 2 + 1]);\n}\n}\n}\n";
+         "; ++m) {\n#pragma unroll\nfor (int n = 0; n < 4; ++n) mma_f64(sum[m][n], "
+         "a[k / 8 % 2][m], b[k / 8 % 2][n / 2][n % 2 * 2], b[k / 8 % 2][n / 2][n % 2 * 2 + "
+         "1]);\n}\n}\n}\n";
 }
 
 std::string main_loop(const MmaLeaf& l) {
   if (l.a_type == MatrixType::f64) return main_loop_of_doubles(l);
   std::string ahead = number(l.stages - 1);
-  return "for (int step = 0; step < " + ahead + "; ++step) {\nif (step < " + l.steps +
-         ") fill(step, step);\ncopies_commit();\n}\n"
-         "unsigned slot = 0, next = " +
-         ahead + ";\nfor (int step = 0; step < " + l.steps + "; ++step) {\ncopies_wait<" +
+  return first_fills(l) + "for (int step = 0; step < " + l.steps + "; ++step) {\ncopies_wait<" +
          number(l.stages - 2) + ">();\n__syncthreads();\nif (step + " + ahead + " < " + l.steps +
          ") fill(step + " + ahead +
          ", next);\ncopies_commit();\nconst unsigned part = base + slot * " +

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "backends/cuda/print/stream_layout.h"
+#include "backends/cuda/print/stream_pipeline.h"
 
 namespace tile::cuda {
 
@@ -13,26 +14,13 @@ namespace {
 
 std::string number(int64_t n) { return std::to_string(n); }
 
-bool multiplies(const nest::Block& block, const nest::For* apart) {
-  for (const nest::Statement& s : block) {
-    if (std::holds_alternative<nest::MatrixTile>(s.what)) return true;
-    const auto* loop = std::get_if<nest::For>(&s.what);
-    if (loop != nullptr && loop != apart && multiplies(loop->body, apart)) return true;
-    const auto* test = std::get_if<nest::If>(&s.what);
-    if (test != nullptr && (multiplies(test->then, apart) || multiplies(test->otherwise, apart))) {
-      return true;
-    }
-  }
-  return false;
-}
-
 }  // namespace
 
 // The tile's own boxes may be overwritten once the loop has ended: nothing else multiplies them.
 // A block of one group leaves room for another block, which hides as much.
 void Printer::share_tiles(const nest::For& grid, CudaKernel& kernel) {
   StreamLayout& l = *stream_;
-  bool fills = l.bulk && multiplying_groups(l) > 1 && !multiplies(grid.body, l.loop);
+  bool fills = l.bulk && multiplying_groups(l) > 1 && !holds_product(grid.body, l.loop);
   int64_t blocks = target_.gpu.multiprocessors;
   if (!fills || !kernel.grid.is_constant() || kernel.grid.value() <= blocks) return;
   l.tiles = kernel.grid.value();

@@ -39,15 +39,6 @@ bool takes_maximum(const nest::Block& block) {
                      [](const nest::Store* s) { return s->kind == nest::StoreKind::max; });
 }
 
-bool holds_product(const nest::Block& block) {
-  return std::any_of(block.begin(), block.end(), [](const nest::Statement& s) {
-    if (std::holds_alternative<nest::MatrixTile>(s.what)) return true;
-    if (const auto* loop = std::get_if<nest::For>(&s.what)) return holds_product(loop->body);
-    const auto* test = std::get_if<nest::If>(&s.what);
-    return test != nullptr && (holds_product(test->then) || holds_product(test->otherwise));
-  });
-}
-
 class Ordering {
  public:
   Ordering(const nest::Block& body, const Buffers& buffers, const ClearsFragment& clears)
@@ -219,6 +210,18 @@ class Ordering {
 };
 
 }  // namespace
+
+bool holds_product(const nest::Block& block, const nest::For* apart) {
+  return std::any_of(block.begin(), block.end(), [&](const nest::Statement& s) {
+    if (std::holds_alternative<nest::MatrixTile>(s.what)) return true;
+    if (const auto* loop = std::get_if<nest::For>(&s.what)) {
+      return loop != apart && holds_product(loop->body, apart);
+    }
+    const auto* test = std::get_if<nest::If>(&s.what);
+    return test != nullptr &&
+           (holds_product(test->then, apart) || holds_product(test->otherwise, apart));
+  });
+}
 
 std::optional<ProductOrder> product_order(const nest::Block& body, const Buffers& buffers,
                                           const ClearsFragment& clears) {

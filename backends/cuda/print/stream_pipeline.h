@@ -46,6 +46,9 @@ struct ProductOrder {
   size_t released = 0;
 };
 
+// Whether there is a product in the block, at any depth; not of the loop `apart`, if one is given.
+bool holds_product(const nest::Block& block, const nest::For* apart = nullptr);
+
 // Nothing: a product stands inside a condition or a loop. `clears` tells that a statement sets a
 // fragment to zero, which the product behind it does itself.
 using ClearsFragment = std::function<bool(const nest::Statement&, nest::BufferId)>;

@@ -19,9 +19,6 @@ namespace {
 using nest::Block;
 using nest::LoopKind;
 
-// Of one extent: what is left of the last one is no more than a sixteenth of the work.
-constexpr int64_t kManyBlocks = 16;
-
 std::vector<int64_t> constants(const std::vector<Expr>& list) {
   std::vector<int64_t> values;
   for (const Expr& e : list) values.push_back(e.value());

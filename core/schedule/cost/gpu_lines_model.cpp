@@ -177,9 +177,10 @@ double estimate_stream(const GpuStream& g, const Kernel& kernel, const Target& t
   double columns = static_cast<double>(ceil_div(f->columns, g.columns));
   double visited = visited_share(kernel, blocks), steps = columns * visited;
   StreamStep step = stream_step(g, *f, kernel, tiles, target);
-  // Conditions leave one half of such blocks in the mean.
-  double of_points = visited_share(kernel, std::vector<int64_t>(blocks.size(), 1));
-  if (step.among) steps += kDividedBlock * 2 * columns * std::max(0.0, visited - of_points);
+  if (step.among && visited < 1) {  // conditions leave one half of such blocks in the mean
+    double of_points = visited_share(kernel, std::vector<int64_t>(blocks.size(), 1));
+    steps += kDividedBlock * 2 * columns * std::max(0.0, visited - of_points);
+  }
   double most = std::max(step.products, step.scores), least = std::min(step.products, step.scores);
   double each = most + step.unhidden * least + step.copied + step.fixed;
   double turns = std::max(1.0, tiles / target.gpu.multiprocessors);

@@ -17,8 +17,6 @@ namespace {
 
 // A size is small while a block of it may as well be all of it.
 constexpr int64_t kSmallSize = 64;
-// Blocks of a large size: so many that what is left of the last one does not show.
-constexpr int64_t kManyBlocks = 16;
 // Schedules that suit a class, looked at for each of some sizes, and among how many they are looked
 // for: where the best ones all keep partial sums of an attached stage, few of the first suit.
 constexpr size_t kCandidates = 24;

@@ -105,6 +105,10 @@ Kernel with_size(const Kernel& kernel, const DynamicExtent& extent, int64_t size
 // own extent is more than a nest's indices hold.
 bool complete(ClassKernel& found);
 
+// Blocks of one extent: so many that what is left of the last one, a sixteenth of the work at most,
+// does not show.
+constexpr int64_t kManyBlocks = 16;
+
 // Whether the class's nest under this schedule serves all its sizes well: no buffer grows far with
 // the extent, no vector runs along it, and blocks of it are small beside it, or it is itself small.
 bool suits_class(const Schedule& schedule, const ClassKernel& kernel);
